@@ -14,22 +14,21 @@ use std::{
 use capstan::{
     curve::Fr,
     device::DeviceLimits,
-    engine::{JobControl, MsmNttEngine, cpu::CpuEngine, cuda::GpuFacts},
+    engine::{ExecutedBy, JobControl, MsmNttEngine, cpu::CpuEngine, cuda::GpuFacts},
     error::{Error, Result},
     exec::{
         HostExecutor, ModelledTime, OutputWrites, ProgramPlan, RunCall, RunInProgress, RunOperands,
-        RunReport,
+        RunReport, StepReport,
     },
     field::FieldId,
     ops::{OperationProgram, PowersStep},
     program::{OutputKind, OutputSpec, ValueId},
-    verify::Verification,
     worker::{
         SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings,
         failure::WorkerFailure,
         message::{
-            AdvanceRequest, Advanced, ControlReply, ControlRequest, FinishedRun, FinishedStep,
-            LaneOutcome, LaneReply, LaneRequest, RunState, ServeTask, WorkerTask,
+            AdvanceRequest, Advanced, ControlReply, ControlRequest, LaneOutcome, LaneReply,
+            LaneRequest, RunState, ServeTask, WorkerTask,
         },
         pool::WorkerPool,
         process::StartedWorker,
@@ -127,21 +126,10 @@ fn device_name(yields: bool) -> &'static str {
     if yields { "yielding" } else { "hurrying" }
 }
 
-fn finished(yields: bool) -> FinishedRun {
-    let step = FinishedStep {
-        duration: Duration::ZERO,
-        method: String::new(),
-        verified: Verification::None,
-        verify_time: Duration::ZERO,
-    };
-    FinishedRun {
-        points: vec![None],
-        steps: vec![step],
-        engine: "cuda".into(),
-        device: device_name(yields).into(),
-        stages: vec![],
-        checked_on_device: false,
-    }
+fn finished(yields: bool) -> RunReport {
+    let device = device_name(yields).into();
+    let executor = ExecutedBy { engine: "cuda", device, ..ExecutedBy::default() };
+    RunReport { points: vec![None], steps: vec![StepReport::not_run("powers")], executor }
 }
 
 fn settings() -> WorkerPoolSettings {

@@ -1,4 +1,13 @@
-//! Field elements in messages between processes of one host: their Montgomery limbs.
+//! Field elements and sums in messages between processes of one host, which run one binary: their
+//! limbs in memory.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+use super::{
+    Group,
+    layout::{sums_as_bytes, sums_from_bytes},
+    points::MsmSums,
+};
 
 /// A field element, for `serde(with)`.
 pub mod fr {
@@ -55,35 +64,24 @@ pub mod frs {
     }
 }
 
-/// Sums of MSMs, for `serde(with)`: their limbs in memory, since both processes run one binary.
-pub mod sums {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-
-    use crate::curve::{
-        Group,
-        layout::{sums_as_bytes, sums_from_bytes},
-        points::MsmSums,
-    };
-
-    /// Writes the group of the sums, and their limbs.
-    ///
-    /// Errors: those of the serializer.
-    pub fn serialize<S: Serializer>(sums: &MsmSums, serializer: S) -> Result<S::Ok, S::Error> {
-        let bytes = match sums {
-            MsmSums::G1(sums) => sums_as_bytes(sums),
-            MsmSums::G2(sums) => sums_as_bytes(sums),
+impl Serialize for MsmSums {
+    /// Writes the group of the sums, and their limbs in memory.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let bytes = match self {
+            Self::G1(sums) => sums_as_bytes(sums),
+            Self::G2(sums) => sums_as_bytes(sums),
         };
-        (sums.group(), bytes).serialize(serializer)
+        (self.group(), bytes).serialize(serializer)
     }
+}
 
-    /// Reads sums. Does not check that they are on the curve: see [`MsmSums::are_on_curve`].
-    ///
-    /// Errors: those of the deserializer; not a whole number of sums.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MsmSums, D::Error> {
+impl<'de> Deserialize<'de> for MsmSums {
+    /// Does not check that the sums are on the curve: see [`MsmSums::are_on_curve`].
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let (group, bytes) = <(Group, &[u8])>::deserialize(deserializer)?;
         let sums = match group {
-            Group::G1 => sums_from_bytes(bytes).map(MsmSums::G1),
-            Group::G2 => sums_from_bytes(bytes).map(MsmSums::G2),
+            Group::G1 => sums_from_bytes(bytes).map(Self::G1),
+            Group::G2 => sums_from_bytes(bytes).map(Self::G2),
         };
         sums.ok_or_else(|| D::Error::custom("not a whole number of sums"))
     }

@@ -12,17 +12,16 @@ use crate::{
         Group,
         points::{BadElement, MsmSums, PointEncoding},
         scalars::ScalarEncoding,
-        serialized,
     },
     engine::{
         DeviceResidency, GpuInfo, ResidencyChange,
         cuda::{FaultClass, GpuFacts},
     },
+    exec::RunReport,
     ops::OperationProgram,
     program::{InputSpec, OutputSpec},
     region::DeviceAccess,
     sparse::SparseShape,
-    verify::Verification,
 };
 
 /// The exit code of a worker after a fatal fault of its GPU.
@@ -305,7 +304,7 @@ pub struct Advanced {
 pub struct SumsOfOutput {
     /// The number of the output.
     pub output: u32,
-    pub sums: SerializedSums,
+    pub sums: MsmSums,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -319,7 +318,7 @@ pub struct WrittenBytes {
 pub enum RunState {
     /// The run goes on when these elements of an input have arrived, or at once if there are none.
     Awaits(Option<AwaitedInput>),
-    Done(Box<FinishedRun>),
+    Done(Box<RunReport>),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -327,37 +326,6 @@ pub struct AwaitedInput {
     pub input: u32,
     pub elements: Range<u64>,
 }
-
-/// The report of a run.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct FinishedRun {
-    /// One per output; `None` for vectors.
-    pub points: Vec<Option<SerializedSums>>,
-    /// One per step.
-    pub steps: Vec<FinishedStep>,
-    pub engine: String,
-    pub device: String,
-    pub stages: Vec<FinishedStage>,
-    pub checked_on_device: bool,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub struct FinishedStep {
-    pub duration: Duration,
-    pub method: String,
-    pub verified: Verification,
-    pub verify_time: Duration,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub struct FinishedStage {
-    pub name: String,
-    pub duration: Duration,
-}
-
-/// Sums of an MSM.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct SerializedSums(#[serde(with = "serialized::sums")] pub MsmSums);
 
 /// A program as its steps, which are checked again when they arrive.
 mod serialized_program {

@@ -18,7 +18,6 @@
 mod device_bases;
 mod executor;
 pub mod failure;
-mod finished;
 mod link;
 mod mapped;
 mod mapped_objects;

@@ -243,7 +243,7 @@ impl WorkerRun {
                 }
                 for SumsOfOutput { output, sums } in early_sums {
                     if let Some(listener) = operands.early_listener(output as usize) {
-                        listener(&sums.0);
+                        listener(&sums);
                     }
                 }
                 match state {
@@ -255,7 +255,7 @@ impl WorkerRun {
                         self.phase = WorkerRunPhase::OnWorker(run);
                         Ok(None)
                     }
-                    RunState::Done(finished) => Ok(Some(finished.into_report(&self.call.program))),
+                    RunState::Done(finished) => Ok(Some(*finished)),
                 }
             }
             Err(failure) => {

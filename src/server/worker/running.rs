@@ -13,8 +13,7 @@ use super::{
     failure::WorkerFailure,
     mapped::{MappedBytes, MappedMemory, MappedOutput},
     message::{
-        Advanced, ArrivedBytes, AwaitedInput, CallToRun, FinishedRun, RunState, SerializedSums,
-        SumsOfOutput, WrittenBytes,
+        Advanced, ArrivedBytes, AwaitedInput, CallToRun, RunState, SumsOfOutput, WrittenBytes,
     },
 };
 use crate::{
@@ -140,7 +139,7 @@ impl RunningCall {
                 break RunState::Awaits(awaited);
             }
             if let Some(report) = self.step()? {
-                break RunState::Done(Box::new(FinishedRun::new(report)));
+                break RunState::Done(Box::new(report));
             }
         };
         let ModelledTime { total: modelled_total, longest } = self.run.plan().modelled;
@@ -160,8 +159,7 @@ impl RunningCall {
         let known = &self.early_sums;
         let report = |output: usize| {
             move |sums: &MsmSums| {
-                let sums = SerializedSums(sums.clone());
-                known.lock().push(SumsOfOutput { output: output as u32, sums });
+                known.lock().push(SumsOfOutput { output: output as u32, sums: sums.clone() });
             }
         };
         let listeners = self.early.iter().enumerate();
