@@ -13,7 +13,7 @@ use super::{
     pool::WorkerPool,
     process::{LiveWorker, RequestFailure},
     run::WorkerRun,
-    sent_bases::BasesScope,
+    sent_objects::BasesScope,
     shares::MemoryShare,
     spread::{self, SpreadTarget},
 };

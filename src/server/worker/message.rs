@@ -58,12 +58,9 @@ pub enum ControlRequest {
     /// Maps the memory in the descriptor, and pins its first bytes.
     Map(MapRequest),
     Unmap(u64),
-    /// Maps the points in the descriptor as bases of this number.
-    MapBases(MapBasesRequest),
-    DropBases(u64),
-    /// Maps the bytes in the descriptor as the matrix of this number.
-    MapMatrix(MapMatrixRequest),
-    DropMatrix(u64),
+    /// Maps the object in the descriptor under a number.
+    MapObject(MapObjectRequest),
+    DropObject(u64),
     /// Cancels a run at its next check.
     Cancel(u64),
     /// Drops a run that the server has given up.
@@ -73,16 +70,9 @@ pub enum ControlRequest {
     /// Says which of the mapped bases the device holds.
     ListBases,
     /// Makes the device forget these objects and all tables, since a result was wrong.
-    EvictSuspects(SuspectObjects),
+    EvictSuspects(Vec<u64>),
     /// Answers at once.
     Ping,
-}
-
-/// The numbers of objects that may be damaged on the device.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct SuspectObjects {
-    pub bases: Vec<u64>,
-    pub matrices: Vec<u64>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -97,21 +87,27 @@ pub struct MapRequest {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct MapBasesRequest {
+pub struct MapObjectRequest {
     pub object: u64,
-    pub group: Group,
-    /// The first byte of the points in the file.
+    pub shape: ObjectShape,
+    /// The first byte of the object in the file.
     pub offset: u64,
-    /// The number of points to map.
-    pub count: u64,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub struct MapMatrixRequest {
-    pub object: u64,
-    pub shape: SparseShape,
-    /// The first byte of the matrix in the file.
-    pub offset: u64,
+/// What the bytes of a stored object are.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub enum ObjectShape {
+    Points { group: Group, count: u64 },
+    Matrix(SparseShape),
+}
+
+impl ObjectShape {
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::Points { group, count } => count.saturating_mul(group.affine_bytes() as u64),
+            Self::Matrix(shape) => shape.bytes(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]

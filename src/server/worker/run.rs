@@ -26,7 +26,7 @@ use super::{
     pool::WorkerPool,
     process::{BacklogShare, LiveWorker, RequestFailure},
     reply::OutputProgress,
-    sent_bases::BasesScope,
+    sent_objects::BasesScope,
 };
 use crate::{
     buffer::{ByteSink, SharedPiece},

@@ -208,10 +208,8 @@ impl Worker {
             ControlRequest::OpenLane => self.open_lane(file()?.into())?,
             ControlRequest::Map(request) => self.map(&request, file()?)?,
             ControlRequest::Unmap(memory) => drop(self.memories.write().remove(&memory)),
-            ControlRequest::MapBases(request) => self.objects.map_bases(&request, file()?)?,
-            ControlRequest::DropBases(object) => self.objects.drop_bases(object),
-            ControlRequest::MapMatrix(request) => self.objects.map_matrix(&request, file()?)?,
-            ControlRequest::DropMatrix(object) => self.objects.drop_matrix(object),
+            ControlRequest::MapObject(request) => self.objects.map(&request, file()?)?,
+            ControlRequest::DropObject(object) => self.objects.unmap(object),
             ControlRequest::Cancel(run) => self.runs.cancel(run),
             ControlRequest::DropRun(run) => self.runs.drop_run(run),
             ControlRequest::Ping => {}

@@ -15,7 +15,7 @@ use crate::{
     exec::{AwaitedElements, OnlyStep, OutputWrites, ProgramPlan, RunCall, RunOperands, RunReport},
     ops::{MsmStep, Operation, SINGLE_STEP, single_msm},
     program::{InputSpec, OutputKind, OutputSpec, ValueId},
-    worker::sent_bases::BasesScope,
+    worker::sent_objects::BasesScope,
 };
 
 /// The sums over a range of the points.

@@ -14,7 +14,7 @@ use crate::{
         AwaitedElements, OutputWrites, ProgramPlan, RunCall, RunInProgress, RunOperands, RunReport,
     },
     program::ValueId,
-    worker::{pool::WorkerPool, run::WorkerRun, sent_bases::BasesScope},
+    worker::{pool::WorkerPool, run::WorkerRun, sent_objects::BasesScope},
 };
 
 /// What one GPU computes of a call that is divided.
