@@ -16,8 +16,8 @@ use capstan::{
     error::Result,
     exec::{BusyPoll, HostExecutor, start_run},
     jobs::{
-        BasesImport, ComputeHost, ImportJob, JobBases, JobOwner, JobWaker, JobWork, ProgramJob,
-        ProgramJobInput, ProgramJobOutput, ProgramWork, Scheduler, UncheckedBases,
+        ComputeHost, ImportJob, JobBases, JobOwner, JobWaker, JobWork, ObjectImport, PointsImport,
+        ProgramJob, ProgramJobInput, ProgramJobOutput, ProgramWork, Scheduler, UncheckedBases,
     },
     ops::{SINGLE_STEP, single_msm},
     program::{InputSpec, OutputKind, OutputSpec},
@@ -72,12 +72,13 @@ impl Workplace {
     }
 
     fn import(&self, payload: Arc<UploadBuffer>, control: &JobControl) -> Result<()> {
-        let import = BasesImport { encoding: ENCODING, point_count: N, expected_hash: None };
-        let device_time = Arc::new(DeviceTimeBudget::new(None));
-        let host = self.host.clone();
-        self.run(control, |waker| {
-            ImportJob::<G1Affine>::new(host, import, payload, device_time, waker)
-        })
+        let import = ObjectImport {
+            content: PointsImport::<G1Affine>::new(ENCODING, N),
+            payload,
+            expected_hash: None,
+            device_time: Arc::new(DeviceTimeBudget::new(None)),
+        };
+        self.run(control, |waker| ImportJob::new(self.host.clone(), import, waker))
     }
 
     /// An MSM over bases that its request contains.

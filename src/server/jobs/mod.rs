@@ -8,8 +8,6 @@ mod decode_points;
 mod early_points;
 mod host;
 mod import;
-mod import_matrix;
-mod payload;
 mod program;
 mod program_input;
 mod report;
@@ -25,8 +23,9 @@ pub use backlog::Backlog;
 pub use bases::{JobBases, UncheckedBases};
 pub use early_points::{EarlyPoints, PointsOfOutput};
 pub use host::ComputeHost;
-pub use import::{BasesImport, ImportJob};
-pub use import_matrix::{MatrixImport, MatrixImportJob};
+pub use import::{
+    ImportJob, Imported, ImportedBases, ImportedContent, MatrixImport, ObjectImport, PointsImport,
+};
 pub use program::{ProgramJob, ProgramJobOutput, ProgramOutput, ProgramWork};
 pub use program_input::ProgramJobInput;
 pub use report::JobReport;
