@@ -240,6 +240,14 @@ impl CallContext {
         Ok(JobPermit { _quotas, backlog, device_time })
     }
 
+    /// Accepts work that is charged when its time is known.
+    ///
+    /// Errors: `Exhausted` if the tenant has used up its device time.
+    pub fn check_debt(&self) -> Result<()> {
+        let paid = self.tenant.device_time.take(Duration::ZERO);
+        paid.map(drop).inspect_err(telemetry::count_refusal)
+    }
+
     /// Takes bytes for a message from the budgets, also while the server drains.
     ///
     /// Errors: `Exhausted`.

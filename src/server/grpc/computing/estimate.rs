@@ -1,9 +1,6 @@
 //! Estimates the memory and the time that a call of a program needs.
 
-use std::{
-    collections::HashSet,
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, time::Instant};
 
 use super::{found_call::find_program, run_outputs::unread_bytes};
 use crate::grpc::{calls::call::CallContext, responses::response::as_micros_u64};
@@ -18,7 +15,6 @@ use crate::{
         ExternalOperand, InputSpec, OutputKind, OutputSpec, StepKind, ValueId, ValueType,
         VectorShape,
     },
-    telemetry,
     wire::{decode::EstimateSpec, v1},
 };
 
@@ -27,11 +23,10 @@ use crate::{
 /// Errors: `NotFound` for the program; `Invalid` for an output that no step makes; `Exhausted` if
 /// the tenant has used up its device time.
 pub fn charged_estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateResponse> {
-    let device_time = &call.tenant.device_time;
-    device_time.take(Duration::ZERO).inspect_err(telemetry::count_refusal)?;
+    call.check_debt()?;
     let begun = Instant::now();
     let estimate = estimate(call, spec);
-    device_time.charge(begun.elapsed());
+    call.tenant.device_time.charge(begun.elapsed());
     estimate
 }
 

@@ -1,9 +1,6 @@
 //! Warms, pins, unpins and evicts bases on devices, for calls and for the server itself.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use tokio::task::spawn_blocking;
 use tracing::{info, warn};
@@ -161,9 +158,7 @@ pub async fn set(call: &CallContext, spec: ResidencySpec) -> Result<Vec<DeviceRe
         false => devices,
     };
     let permit = call.admit(0, 1)?;
-    // A change is paid for afterwards, so there must be no debt.
-    let paid = call.tenant.device_time.take(Duration::ZERO);
-    paid.inspect_err(telemetry::count_refusal)?;
+    call.check_debt()?;
     bases.owner = call.owner();
     bases.deadline = call.deadline;
     bases.device_time = Some(call.tenant.device_time.clone());

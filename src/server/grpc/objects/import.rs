@@ -1,7 +1,7 @@
 //! Uploads of bases and matrices. Each upload has an import job, which outlives the upload's
 //! streams.
 
-use std::{convert::Infallible, future, sync::Arc, time::Duration};
+use std::{convert::Infallible, future, sync::Arc};
 
 use crate::grpc::{calls::call::CallContext, state::ServerState};
 use crate::{
@@ -36,9 +36,7 @@ pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<Stor
     let mut new_import = None;
     let upload = state.uploads.open(call.upload_owner(), header, |bytes| {
         let upload_permit = call.admit(bytes, 0)?;
-        // An import pays for its time afterwards, so there must be no debt.
-        let paid = call.tenant.device_time.take(Duration::ZERO);
-        paid.inspect_err(telemetry::count_refusal)?;
+        call.check_debt()?;
         let has_others = call.has_others();
         let charge = state.objects.reserve_share(&call.tenant, object_bytes, has_others);
         let charge = charge.inspect_err(telemetry::count_refusal)?;
