@@ -90,8 +90,9 @@ impl AdmittedRun {
         let in_regions = read_slices(&program, &inputs, &wanted)?;
         let outputs = CallOutputs::admit(call, &program, &in_regions, &wanted)?;
         let mut uploads = StreamedUploads::new(call);
-        let (mut inputs_of_job, mut upload_of_input, mut in_use) =
-            <(Vec<_>, Vec<_>, Vec<_>)>::default();
+        let mut inputs_of_job = Vec::with_capacity(inputs.len());
+        let mut upload_of_input = Vec::with_capacity(inputs.len());
+        let mut in_use = Vec::new();
         for input in inputs {
             let opened = input.open(call, &mut uploads)?;
             inputs_of_job.push(opened.job);
