@@ -133,7 +133,8 @@ impl TokenFile {
     pub fn parse_usable(text: &str) -> Result<Self, TokenFileProblem> {
         let raw: RawFile = toml_edit::de::from_str(text)
             .map_err(|error| syntax(text, error.span(), error.message()))?;
-        let (mut file, mut names) = (Self::default(), HashSet::new());
+        let mut file = Self::default();
+        let mut names = HashSet::new();
         for (index, raw) in raw.tokens.into_iter().enumerate() {
             if let Err(problem) = raw.check().and_then(|entry| file.add(entry, &mut names)) {
                 file.left_out.push(TokenFileProblem::Entry { number: index + 1, problem });

@@ -175,7 +175,8 @@ pub trait MsmNttEngine: EngineModel {
         if plan.lg_n > TWO_ADICITY {
             return Err(Error::field("lg_n", FieldProblem::TooLarge { max: TWO_ADICITY.into() }));
         }
-        let (count, row_length) = (rows.len(), 1 << plan.lg_n);
+        let count = rows.len();
+        let row_length = 1 << plan.lg_n;
         if rows.iter().any(|row| row.len() != row_length) {
             return Err(Error::Internal("a row's length differs from the plan's".into()));
         }

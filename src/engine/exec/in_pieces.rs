@@ -39,7 +39,8 @@ impl RunInPieces {
             engine: engine.clone(),
         })?;
         let plan = ProgramPlan::in_pieces(call, &**engine)?;
-        let (engine, call) = (engine.clone(), call.clone());
+        let engine = engine.clone();
+        let call = call.clone();
         Some(Self { engine, call, plan, id, step, compute_time: Duration::ZERO })
     }
 

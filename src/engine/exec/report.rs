@@ -22,7 +22,8 @@ pub struct ModelledTime {
 
 impl ModelledTime {
     pub(super) fn of_steps(steps: impl Iterator<Item = (ValueId, Duration)>) -> Self {
-        let (mut total, mut longest) = (Duration::ZERO, None);
+        let mut total = Duration::ZERO;
+        let mut longest = None;
         for (id, time) in steps {
             total = total.saturating_add(time);
             if longest.is_none_or(|(_, known)| time > known) {

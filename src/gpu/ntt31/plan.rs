@@ -71,7 +71,8 @@ impl Ntt31Device {
         transform: &NttPlan<Element31>,
         rows: u32,
     ) -> Result<Ntt31PassPlan> {
-        let (lg_n, max) = (transform.lg_n, field.id().two_adicity());
+        let lg_n = transform.lg_n;
+        let max = field.id().two_adicity();
         let cut = Cut31::of(lg_n, rows, self.shared_bytes_max).filter(|_| lg_n <= max);
         let too_large = Error::field("lg_n", FieldProblem::TooLarge { max: max.into() });
         self.plan_cut(field, transform, cut.ok_or(too_large)?)
@@ -188,7 +189,8 @@ impl Planner31<'_> {
     ) -> Result<PlannedPass31> {
         let &Self { field, lg_n, scaling, .. } = self;
         let Scaling31 { natural, reversed, scale, takes_any_words } = scaling;
-        let (lg_r, one) = (shape.lg_r, field.one());
+        let lg_r = shape.lg_r;
+        let one = field.one();
         let is_only = lg_r == lg_n;
         // The outermost pass scales, on the side that is multiplied anyway.
         let scale = if is_only { scale } else { one };

@@ -165,11 +165,13 @@ impl Ntt31Device {
         let missing = || mismatch("a product has no pass over rows".into());
         let pass = plan.forward.passes.last().ok_or_else(missing)?;
         let back = plan.inverse.passes.last().ok_or_else(missing)?;
-        let ((points, _), (points_back, _)) = (pass.factors(), back.factors());
+        let (points, _) = pass.factors();
+        let (points_back, _) = back.factors();
         let grid = rows_grid(pass.shape, rows)?;
         let [from_layout, to_layout] = [from, to].map(|rows| [u64::from(rows.length); 2]);
         let (twiddles, twiddles_back) = (pass.twiddles.all(), back.twiddles.all());
-        let (primes, count) = ([plan.forward.prime, plan.inverse.prime], rows.into());
+        let primes = [plan.forward.prime, plan.inverse.prime];
+        let count = rows.into();
         let arguments = (
             from.words,
             from_layout,

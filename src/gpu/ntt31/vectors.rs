@@ -148,7 +148,8 @@ impl VectorKernels31 {
             let vector = |k: usize| launched.get(k).map_or(out, |term| term.vector);
             let word = |k: usize| launched.get(k).map_or(0, |term| bytemuck::cast(term.factor));
             let [v0, v1, v2, v3, v4, v5, v6, v7] = std::array::from_fn(vector);
-            let (factors, read) = (std::array::from_fn(word), launched.len() as u32);
+            let factors = std::array::from_fn(word);
+            let read = launched.len() as u32;
             let modulus = modulus_parameters(field);
             let arguments = (v0, v1, v2, v3, v4, v5, v6, v7, out, factors, count, read, modulus);
             self.combination.launch(stream, word_grid(count)?, arguments)?;
@@ -219,7 +220,8 @@ impl VectorKernels31 {
         refused: DeviceSlice<'_, u64>,
     ) -> Result<(), DeviceFault> {
         let WordDecodeRule { is_montgomery, reduce } = rule;
-        let (count, modulus) = (common_length(words, [])?, modulus_parameters(field));
+        let count = common_length(words, [])?;
+        let modulus = modulus_parameters(field);
         let arguments = (words, refused, count, is_montgomery.into(), reduce.into(), modulus);
         self.decode.launch(stream, word_grid(count)?, arguments)
     }

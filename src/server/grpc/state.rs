@@ -239,7 +239,8 @@ fn random_name() -> Result<HeaderValue, Error> {
 
 /// Lets the devices of `executor` access the first `bytes` bytes of payload memory directly.
 fn pin(payloads: &PayloadPool, executor: &dyn Executor, bytes: usize) {
-    let (begun, memory) = (Instant::now(), payloads.memory());
+    let begun = Instant::now();
+    let memory = payloads.memory();
     if let Some(pinning) = executor.share_memory(memory, bytes) {
         payloads.hold_pinning(pinning);
     }

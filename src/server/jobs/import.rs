@@ -79,7 +79,8 @@ impl<C: ImportedContent> ImportJob<C> {
     pub fn new(host: Arc<ComputeHost>, import: ObjectImport<C>, waker: JobWaker) -> Self {
         let listener: Arc<ProgressListener> = Arc::new(move || waker.wake());
         import.payload.listen(&listener);
-        let (payload_hasher, limbs) = (blake3::Hasher::new(), Vec::new());
+        let payload_hasher = blake3::Hasher::new();
+        let limbs = Vec::new();
         Self { host, import, payload_hasher, limbs, _listener: listener }
     }
 
@@ -156,7 +157,8 @@ pub struct ImportedBases {
 
 impl<A: CurvePoint> PointsImport<A> {
     pub fn new(encoding: PointEncoding, count: usize) -> Self {
-        let (content_hasher, points) = (points::content_hasher(A::GROUP), SealedMemory::default());
+        let content_hasher = points::content_hasher(A::GROUP);
+        let points = SealedMemory::default();
         Self { encoding, count, content_hasher, points, read: 0, infinities: 0, group: PhantomData }
     }
 
@@ -195,7 +197,9 @@ impl<A: CurvePoint> ImportedContent for PointsImport<A> {
     type Data = ImportedBases;
 
     fn span(&self, id: u64) -> Span {
-        let (op, group, n) = ("import", A::GROUP.name(), self.count);
+        let op = "import";
+        let group = A::GROUP.name();
+        let n = self.count;
         debug_span!("job", id, op, group, n, queue_us = Empty, run_us = Empty)
     }
 
@@ -249,7 +253,8 @@ impl ImportedContent for MatrixImport {
     type Data = SparseMatrix;
 
     fn span(&self, id: u64) -> Span {
-        let (op, terms) = ("import_matrix", self.shape.terms);
+        let op = "import_matrix";
+        let terms = self.shape.terms;
         debug_span!("job", id, op, terms, queue_us = Empty, run_us = Empty)
     }
 

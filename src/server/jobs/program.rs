@@ -189,7 +189,8 @@ impl ProgramWork {
         let elements = elements.map(|(input, source)| EncodedScalars::of(input.spec, source));
         let views: Vec<_> = outputs.iter().map(ProgramJobOutput::view).collect();
         let sinks = outputs.iter().zip(&views).map(|(output, view)| output.sink(view));
-        let (elements, sinks) = (elements.collect::<Vec<_>>(), sinks.collect::<Vec<_>>());
+        let elements = elements.collect::<Vec<_>>();
+        let sinks = sinks.collect::<Vec<_>>();
         // Not on a rayon pool: while it waits for another pool, as an engine does, its thread would
         // run another program's step on top of this one, which may wait for the same device.
         let early = early_points.as_ref();
@@ -199,7 +200,9 @@ impl ProgramWork {
         });
         let listeners: Vec<_> = listeners.collect();
         let early_sums: Vec<_> = listeners.iter().map(Option::as_deref).collect();
-        let (inputs, sinks, early_sums) = (&elements[..], &sinks[..], &early_sums[..]);
+        let inputs = &elements[..];
+        let sinks = &sinks[..];
+        let early_sums = &early_sums[..];
         let operands = RunOperands { inputs, bases, matrices, sinks, early_sums };
         let report = operands.run(|| run.step(&operands, control)).and_then(|report| {
             if let (Some(report), Some(early)) = (&report, early) {

@@ -66,8 +66,10 @@ impl ProgramStore {
         encoded_bytes: usize,
     ) {
         let bytes = encoded_bytes + program.steps().len() * size_of::<(Operation, ValueType)>();
-        let (program, _charge) = (Arc::new(program), tenant.program_bytes.charge(bytes as u64));
-        let (tenant, mut caches) = (tenant.id, self.0.lock());
+        let program = Arc::new(program);
+        let _charge = tenant.program_bytes.charge(bytes as u64);
+        let tenant = tenant.id;
+        let mut caches = self.0.lock();
         caches.uses += 1;
         let cached = CachedProgram { program, bytes, last_use: caches.uses, _charge };
         caches.insert(tenant, id, cached);
@@ -142,7 +144,8 @@ mod tests {
 
     #[test]
     fn drops_the_programs_that_were_not_used_for_the_longest_time() {
-        let (store, one) = (ProgramStore::default(), tenant(ONE));
+        let store = ProgramStore::default();
+        let one = tenant(ONE);
         for number in 0..PROGRAMS_MAX {
             store.insert(&one, id(number), program(), 0);
         }
@@ -157,7 +160,8 @@ mod tests {
 
     #[test]
     fn bounds_bytes_but_keeps_the_program_that_was_stored_last() {
-        let (store, one) = (ProgramStore::default(), tenant(ONE));
+        let store = ProgramStore::default();
+        let one = tenant(ONE);
         store.insert(&one, id(0), program(), BYTES_MAX / 2);
         store.insert(&one, id(1), program(), BYTES_MAX / 2);
         assert_eq!(store.get(ONE, id(0)), Err(Error::NotFound));
@@ -169,7 +173,9 @@ mod tests {
 
     #[test]
     fn programs_count_for_their_tenant_until_they_are_dropped() {
-        let (store, one, two) = (ProgramStore::default(), tenant(ONE), tenant(TWO));
+        let store = ProgramStore::default();
+        let one = tenant(ONE);
+        let two = tenant(TWO);
         let used = || [&one, &two].map(|tenant| tenant.program_bytes.used());
         store.insert(&one, id(0), program(), 1000);
         store.insert(&two, id(0), program(), 2000);
@@ -183,7 +189,9 @@ mod tests {
 
     #[test]
     fn a_tenant_sees_and_drops_its_own_programs_only() {
-        let (store, one, two) = (ProgramStore::default(), tenant(ONE), tenant(TWO));
+        let store = ProgramStore::default();
+        let one = tenant(ONE);
+        let two = tenant(TWO);
         store.insert(&one, id(0), program(), BYTES_MAX / 4);
         assert_eq!(store.get(TWO, id(0)), Err(Error::NotFound));
         for number in 1..5 {
@@ -196,7 +204,9 @@ mod tests {
 
     #[test]
     fn many_small_programs_of_a_tenant_cost_no_other_one_its_program() {
-        let (store, one, two) = (ProgramStore::default(), tenant(ONE), tenant(TWO));
+        let store = ProgramStore::default();
+        let one = tenant(ONE);
+        let two = tenant(TWO);
         store.insert(&two, id(0), program(), BYTES_MAX / 4);
         for number in 0..PROGRAMS_MAX + 3 {
             store.insert(&one, id(number), program(), 0);

@@ -90,8 +90,10 @@ impl Regions {
     ///
     /// Errors: `Internal` if the system has no randomness.
     pub fn add(&self, region: SharedRegion, user: u32) -> Result<(RegionId, RegionToken)> {
-        let (id, token) = (RegionId(random()?), random()?);
-        let (region, opened) = (Arc::new(region), Instant::now());
+        let id = RegionId(random()?);
+        let token = random()?;
+        let region = Arc::new(region);
+        let opened = Instant::now();
         let region = OpenRegion { region, user, token: Some(token), opened };
         self.open.lock().insert(id, region);
         Ok((id, token))

@@ -28,7 +28,8 @@ struct DeviceTimeBucket {
 
 impl DeviceTimeBudget {
     pub fn new(per_minute: Option<f64>) -> Self {
-        let (left, refilled) = (per_minute.unwrap_or(0.0), Instant::now());
+        let left = per_minute.unwrap_or(0.0);
+        let refilled = Instant::now();
         Self(Mutex::new(DeviceTimeBucket { per_minute, left, refilled }))
     }
 

@@ -44,7 +44,8 @@ fn held_by(worker: &LiveWorker) -> Option<Vec<ResidentObject>> {
         Err(WorkerLost) => return Some(Vec::new()),
         Ok(_) => return None,
     };
-    let (owners, device) = (worker.objects.owners(), worker.facts.index);
+    let owners = worker.objects.owners();
+    let device = worker.facts.index;
     let known = held.into_iter().filter_map(|ResidentNumber { object, residency }| {
         let residency = DeviceResidency { device, ..residency };
         Some(ResidentObject { owner: owners.get(&object)?.clone(), residency })

@@ -85,7 +85,8 @@ impl WorkerExecutor {
         bytes: &[u8],
         out: &mut [A],
     ) -> Result<Result<(), BadElement>> {
-        let (count, decoded) = (out.len(), points_as_bytes_mut(out));
+        let count = out.len();
+        let decoded = points_as_bytes_mut(out);
         let exchange = self.take_exchange(bytes.len() + decoded.len())?;
         let memory = &exchange.memory;
         memory.write(0, bytes);
@@ -96,7 +97,8 @@ impl WorkerExecutor {
             from: SharedPiece { memory: memory.id(), start: 0, len: from_len },
             to: SharedPiece { memory: memory.id(), start: from_len, len: to_len },
         });
-        let (none, control) = (RunOperands::default(), JobControl::default());
+        let none = RunOperands::default();
+        let control = JobControl::default();
         for _ in 0..ATTEMPTS {
             let Some(worker) = self.pool.choose(&none, BasesScope::WholeObject, &control)? else {
                 break;

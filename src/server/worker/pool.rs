@@ -69,7 +69,8 @@ impl WorkerPool {
     pub fn new(settings: WorkerPoolSettings, gpus: Vec<GpuFacts>, left_out: usize) -> Self {
         let workers = gpus.iter().map(|_| SlotState::Starting).collect();
         let state = Mutex::new(PoolState { workers, ..PoolState::default() });
-        let (changed, memories) = (Condvar::new(), SharedMemories::default());
+        let changed = Condvar::new();
+        let memories = SharedMemories::default();
         Self { settings, gpus, state, changed, memories, left_out }
     }
 
@@ -240,7 +241,8 @@ fn copy_time<'a>(worker: &LiveWorker, objects: impl Iterator<Item = UsedObject<'
 /// The number of a worker for each part; empty if there are no workers. `waits` says for each part
 /// how long each worker would take to begin. The shortest waits are assigned first.
 fn assign(waits: &[Vec<Duration>], workers: usize) -> Vec<usize> {
-    let (mut chosen, mut parts_of) = (vec![None; waits.len()], vec![0; workers]);
+    let mut chosen = vec![None; waits.len()];
+    let mut parts_of = vec![0; workers];
     for _ in 0..waits.len() {
         let left = (0..waits.len()).filter(|part| chosen[*part].is_none());
         let pairs = left.flat_map(|part| (0..workers).map(move |worker| (part, worker)));

@@ -45,6 +45,7 @@ pub fn set(
 /// Makes the device forget objects of a call whose result was wrong, and all tables.
 pub fn evict_suspects(executor: &dyn Executor, objects: &MappedObjects, suspects: &[u64]) {
     let RunningObjects { bases, matrices } = objects.find_all(suspects);
-    let (bases, matrices) = (&bases[..], &matrices[..]);
+    let bases = &bases[..];
+    let matrices = &matrices[..];
     executor.evictor()(&RunOperands { bases, matrices, ..RunOperands::default() });
 }

@@ -99,8 +99,10 @@ impl WorkerRun {
         call: Arc<RunCall>,
         plan: ProgramPlan,
     ) -> Self {
-        let (phase, losses) = (WorkerRunPhase::NotBegun, Arc::default());
-        let (time_on_host_max, scope) = (Duration::MAX, BasesScope::WholeObject);
+        let phase = WorkerRunPhase::NotBegun;
+        let losses = Arc::default();
+        let time_on_host_max = Duration::MAX;
+        let scope = BasesScope::WholeObject;
         let preferred = None;
         Self { pool, host, call, plan, time_on_host_max, scope, preferred, phase, losses }
     }
@@ -163,7 +165,8 @@ impl WorkerRun {
             outputs.push(PlacedOutput { spec: *spec, vector, is_early });
         }
         let time_left = control.deadline().map(|at| at.saturating_duration_since(Instant::now()));
-        let (number, known) = (self.pool.next_run(), vec![0; operands.inputs.len()]);
+        let number = self.pool.next_run();
+        let known = vec![0; operands.inputs.len()];
         debug!(run = number, device = worker.facts.index, "begins on a worker");
         let written = outputs.iter().filter_map(|output| output.vector.as_ref());
         let written: Vec<_> = written.flat_map(|vector| vector.pieces.iter().copied()).collect();
@@ -176,7 +179,9 @@ impl WorkerRun {
             time_left,
             time_on_host_max: self.time_on_host_max,
         };
-        let (awaited, is_in_place, is_over) = (None, false, false);
+        let awaited = None;
+        let is_in_place = false;
+        let is_over = false;
         let outputs = self.placed_bytes(operands).map(OutputProgress::new).collect();
         let mut run =
             RemoteRun { worker, number, known, awaited, written, outputs, is_in_place, is_over };
@@ -211,7 +216,8 @@ impl WorkerRun {
     ) -> Result<Option<RunReport>> {
         let worker = run.worker.clone();
         let share: BacklogShare<'_> = worker.add_to_backlog(self.plan.modelled.total);
-        let (expected, is_first) = (MODEL_TIMES * worker.backlog(), request.begin.is_some());
+        let expected = MODEL_TIMES * worker.backlog();
+        let is_first = request.begin.is_some();
         let request = LaneRequest::Advance(request);
         let number = run.number;
         let outputs = &mut run.outputs;
@@ -382,7 +388,8 @@ impl RunInProgress for WorkerRun {
                     let end = elements.end * given.spec.encoding.width() as u64;
                     arrived.extend(run.arrived(input, given, end)?);
                 }
-                let (number, yields) = (run.number, control.yields());
+                let number = run.number;
+                let yields = control.yields();
                 let request = AdvanceRequest { run: number, begin: None, arrived, yields };
                 (run, Box::new(request))
             }

@@ -107,7 +107,8 @@ impl RunningCall {
         let inputs = inputs.map(|spec| RunningInput { spec, bytes: MappedBytes::default() });
         let deadline = call.time_left.and_then(|left| Instant::now().checked_add(left));
         run.begin(&objects.bases)?;
-        let (control, inputs) = (JobControl::new(deadline), inputs.collect());
+        let control = JobControl::new(deadline);
+        let inputs = inputs.collect();
         let early_sums = Mutex::default();
         Ok(Self { run, control, inputs, outputs, early, early_sums, objects })
     }
@@ -123,7 +124,8 @@ impl RunningCall {
             let input = input.ok_or_else(|| Error::Internal("the run has no such input".into()))?;
             input.bytes.add(*start, pieces, find)?;
         }
-        let (begun, modelled) = (Instant::now(), self.run.plan().modelled);
+        let begun = Instant::now();
+        let modelled = self.run.plan().modelled;
         let state = loop {
             let awaited = self.run.awaited();
             let is_here = |next: &AwaitedElements| self.inputs[next.input].has(&next.elements);
@@ -143,7 +145,8 @@ impl RunningCall {
             }
         };
         let ModelledTime { total: modelled_total, longest } = self.run.plan().modelled;
-        let (written, longest_step) = (self.take_written(), longest.0);
+        let written = self.take_written();
+        let longest_step = longest.0;
         let early_sums = mem::take(&mut *self.early_sums.lock());
         Ok(Advanced { modelled_total, longest_step, written, early_sums, state })
     }
@@ -167,7 +170,8 @@ impl RunningCall {
             listeners.map(|(output, is_early)| is_early.then(|| report(output))).collect();
         let early_sums = listeners.iter().map(|listener| Some(listener.as_ref()? as SumsListener));
         let early_sums: Vec<_> = early_sums.collect();
-        let (sinks, early_sums) = (&sinks[..], &early_sums[..]);
+        let sinks = &sinks[..];
+        let early_sums = &early_sums[..];
         let operands = RunOperands { inputs: &inputs, bases, matrices, sinks, early_sums };
         operands.run(|| self.run.step(&operands, &self.control))
     }

@@ -67,7 +67,8 @@ impl UsedObject<'_> {
     fn key(self) -> SentKey {
         match self {
             Self::Bases(bases, scope) => {
-                let (owner, range) = (WeakOwner::of(bases), range_of(bases, scope));
+                let owner = WeakOwner::of(bases);
+                let range = range_of(bases, scope);
                 SentKey::Bases { owner, range }
             }
             Self::Matrix(matrix) => SentKey::Matrix(matrix.downgrade()),
@@ -327,7 +328,8 @@ mod tests {
     impl SentObjectList {
         fn add(&mut self, bases: &Bases, scope: BasesScope) -> u64 {
             self.last_number += 1;
-            let (key, number) = (UsedObject::Bases(bases, scope).key(), self.last_number);
+            let key = UsedObject::Bases(bases, scope).key();
+            let number = self.last_number;
             self.objects.push(SentObject { key, number, is_pinned: false });
             number
         }
@@ -335,7 +337,8 @@ mod tests {
 
     #[test]
     fn ranges_are_separate_objects() {
-        let (all, mut sent) = (bases(8), SentObjectList::default());
+        let all = bases(8);
+        let mut sent = SentObjectList::default();
         let [low, high] = [0, 4].map(|start| all.slice(start, 4).unwrap());
         let whole = sent.add(&high, BasesScope::WholeObject);
         let own = sent.add(&low, BasesScope::OwnRange);
@@ -353,7 +356,8 @@ mod tests {
 
     #[test]
     fn ranges_of_pinned_bases_are_not_sent() {
-        let (all, sent) = (bases(8), SentObjects::default());
+        let all = bases(8);
+        let sent = SentObjects::default();
         let high = all.slice(4, 4).unwrap();
         let own = BasesScope::OwnRange;
         sent.0.lock().add(&all, BasesScope::WholeObject);
@@ -369,7 +373,8 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_range_is_evicted() {
-        let (all, mut sent) = (bases(RANGES_MAX + 1), SentObjectList::default());
+        let all = bases(RANGES_MAX + 1);
+        let mut sent = SentObjectList::default();
         let own = BasesScope::OwnRange;
         sent.add(&all, BasesScope::WholeObject);
         let ranges: Vec<_> = (0..RANGES_MAX).map(|at| all.slice(at, 1).unwrap()).collect();

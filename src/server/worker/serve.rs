@@ -218,7 +218,8 @@ impl Worker {
                 return Ok(ControlReply::Described(Box::new(reading)));
             }
             ControlRequest::ListBases => {
-                let (executor, device) = (&self.executor, self.facts().index);
+                let executor = &self.executor;
+                let device = self.facts().index;
                 return Ok(ControlReply::Bases(residency::list(executor, device, &self.objects)));
             }
             ControlRequest::EvictSuspects(objects) => {
@@ -244,12 +245,14 @@ impl Worker {
         let memory = SharedMemory::map_sparse(file, bytes as usize, access);
         let memory = if is_watched { memory.and_then(SharedMemory::watched) } else { memory };
         let memory = memory.map_err(|error| error.to_string())?;
-        let (begun, memory) = (Instant::now(), Arc::new(memory));
+        let begun = Instant::now();
+        let memory = Arc::new(memory);
         let pinning = match pinned_bytes {
             0 => None,
             bytes => self.executor.share_memory(&memory, bytes as usize),
         };
-        let (bytes, ms) = (memory.pinned_bytes(), begun.elapsed().as_millis() as u64);
+        let bytes = memory.pinned_bytes();
+        let ms = begun.elapsed().as_millis() as u64;
         debug!(bytes, ms, "pinned memory of the daemon");
         self.memories.write().insert(number, Arc::new(MappedMemory { _pinning: pinning, memory }));
         Ok(())

@@ -37,7 +37,8 @@ impl<A: CurvePoint> CpuMsmRun<A> {
         bases: PointSlice<A>,
         batch: usize,
     ) -> Box<dyn MsmRun> {
-        let (sums, buffer) = (vec![A::Group::zero(); batch], Zeroizing::default());
+        let sums = vec![A::Group::zero(); batch];
+        let buffer = Zeroizing::default();
         Box::new(Self { pool: pool.clone(), library, sum_piece, bases, sums, buffer })
     }
 }

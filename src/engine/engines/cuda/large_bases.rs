@@ -49,7 +49,9 @@ impl MsmInParts {
         part_points: usize,
         thresholds: SplitThresholds,
     ) -> Self {
-        let (open, executor, has_right_bases) = (HashMap::new(), ExecutedBy::default(), true);
+        let open = HashMap::new();
+        let executor = ExecutedBy::default();
+        let has_right_bases = true;
         let sums = (0..batch).map(|_| None).collect();
         Self { gpu_msm, bases, part_points, thresholds, open, sums, executor, has_right_bases }
     }

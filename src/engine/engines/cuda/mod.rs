@@ -203,7 +203,8 @@ impl MsmNttEngine for CudaEngine {
             return self.cpu.msm(bases, batch);
         }
         let gpu = &self.gpus[self.gpu_for(std::slice::from_ref(&bases))];
-        let (split, object_points) = (self.policy.split, bases.all_of_owner().len());
+        let split = self.policy.split;
+        let object_points = bases.all_of_owner().len();
         let fit = gpu.bases_room(&bases).fit(bases.group(), object_points, bases.len(), batch);
         Ok(match fit {
             BasesFit::Whole => gpu.msm.run(bases, batch, split),

@@ -50,10 +50,12 @@ impl ServingGpu {
         let msm = GpuMsm::load(&gpu, copier.clone(), policy.clone())?;
         let ntt = GpuNtt::load(&gpu, &msm, copier.clone(), policy.clone())?;
         let points = DevicePointChecker::load(&gpu)?;
-        let (vectors, codec) = (VectorKernels::load(&gpu)?, ScalarCodec::load(&gpu)?);
+        let vectors = VectorKernels::load(&gpu)?;
+        let codec = ScalarCodec::load(&gpu)?;
         let words = WordArithmetic::load(&gpu)?;
         let gf2 = EliminationKernels::load(&gpu)?;
-        let (copier, policy) = (copier.clone(), policy.clone());
+        let copier = copier.clone();
+        let policy = policy.clone();
         let ms = begun.elapsed().as_millis() as u64;
         debug!(device = gpu.identity().index, ms, "kernels loaded");
         let self_test = format!("{} (arithmetic)", gpu.self_test());
@@ -88,7 +90,8 @@ impl ServingGpu {
     /// The room for these bases if nothing else uses the GPU and other bases that are pinned stay.
     pub fn bases_room(&self, bases: &Bases) -> BasesRoom {
         let pinned = self.msm.resident().bases().pinned_bytes_besides(bases);
-        let (arena, limits) = (self.gpu.arena().bytes() - pinned, self.gpu.identity().limits);
+        let arena = self.gpu.arena().bytes() - pinned;
+        let limits = self.gpu.identity().limits;
         let room = BasesRoom::new(arena, limits, self.policy.split);
         match self.policy.bases_bytes_max {
             Some(bases_bytes_max) => BasesRoom { bases_bytes_max, ..room },
@@ -108,7 +111,8 @@ impl ServingGpu {
     }
 
     pub fn info(&self, monitor: &NvmlMonitor) -> DeviceInfo {
-        let (identity, driver) = (self.gpu.identity(), self.gpu.context().driver());
+        let identity = self.gpu.identity();
+        let driver = self.gpu.context().driver();
         let sensors = monitor.sensors(identity);
         DeviceInfo {
             name: identity.name.clone(),
@@ -143,7 +147,8 @@ const PLAN_SIZES: [u32; 4] = [10, 16, 20, 24];
 
 /// Plans for both groups over bases resident on `gpu`, assuming nothing else uses it.
 fn msm_plans(gpu: &Gpu) -> Vec<MsmPlan> {
-    let (all, limits) = (gpu.arena().bytes(), gpu.identity().limits);
+    let all = gpu.arena().bytes();
+    let limits = gpu.identity().limits;
     let of_size = |group: Group, lg_n: u32| {
         let memory = BaseMemory {
             total: all,

@@ -15,7 +15,8 @@ impl GpuVectors {
     /// Errors: `Exhausted`; `DeviceLost`.
     pub fn values_at(&self, vector: &GpuVector, point: Fr) -> Result<Zeroizing<Vec<Fr>>> {
         let out = self.zeros(vector.field(), vector.rows, 1)?;
-        let (values, elements) = (out.fr_elements()?, vector.fr_elements()?);
+        let values = out.fr_elements()?;
+        let elements = vector.fr_elements()?;
         self.kernels().evaluate(&self.stream, values, elements, point)?;
         let bytes = self.read(out.bytes())?;
         let mut values = Zeroizing::new(vec![Fr::default(); vector.rows]);

@@ -79,7 +79,8 @@ impl GpuVectors {
     /// Work on the engine's GPU of this number.
     pub(super) fn on(engine: Arc<CudaEngine>, gpu: usize, control: JobControl) -> Result<Self> {
         let device = &engine.gpus[gpu].gpu;
-        let (stream, copies) = (device.job_stream()?, device.ring().session());
+        let stream = device.job_stream()?;
+        let copies = device.ring().session();
         let (refused_words, matrices, wait) = Default::default();
         Ok(Self { engine, gpu, control, refused_words, matrices, copies, wait, stream })
     }
@@ -158,7 +159,8 @@ impl GpuVectors {
         first: usize,
         length: usize,
     ) -> Result<()> {
-        let (rows, stream) = (from.rows, &self.stream);
+        let rows = from.rows;
+        let stream = &self.stream;
         if from.field() == FieldId::Bls12381Fr {
             let (to, from) = (to.fr_rows_from(at)?, from.fr_rows_from(first)?);
             return Ok(self.kernels().rows.copy_rows(stream, to, from, rows, length)?);
@@ -198,7 +200,8 @@ impl GpuVectors {
             FieldId::Prime31(prime) => {
                 let is_montgomery = encoding == ScalarEncoding::Montgomery31;
                 let rule = WordDecodeRule { is_montgomery, reduce };
-                let (words, field) = (vector.words()?, Field31::new(prime));
+                let words = vector.words()?;
+                let field = Field31::new(prime);
                 self.kernels31().decode(&self.stream, field, words, rule, word.all())?;
             }
             // All words are canonical.
@@ -264,8 +267,10 @@ impl GpuVectors {
         vector: GpuVector,
         is_checked: bool,
     ) -> Result<TransformedVector> {
-        let (ntt, stream) = (&self.gpu().ntt, &self.stream);
-        let (transforms, rows) = (ntt.transforms(), vector.rows);
+        let ntt = &self.gpu().ntt;
+        let stream = &self.stream;
+        let transforms = ntt.transforms();
+        let rows = vector.rows;
         let planned = ntt.plan(plan, rows)?.ok_or_else(no_memory)?;
         let evaluate = |end, vector: &GpuVector| -> Result<Option<DeviceLease>> {
             if !is_checked {
@@ -327,7 +332,8 @@ impl GpuVectors {
             }
             let rows = first..input.rows.min(first + group);
             let (from, to) = (input.fr_rows(rows.clone())?, out.fr_rows(rows.clone())?);
-            let (kernels, matrix) = (self.kernels(), resident.on_device());
+            let kernels = self.kernels();
+            let matrix = resident.on_device();
             kernels.multiply_sparse(&self.stream, to, &matrix, from, rows.len())?;
         }
         Ok(out)
@@ -335,11 +341,13 @@ impl GpuVectors {
 
     /// Launches one MSM per row over the same bases; [`MsmRun::finish`] waits for the sums.
     pub fn launch_msm(&self, bases: &Bases, vector: &GpuVector) -> Result<Box<dyn MsmRun>> {
-        let (bases, rows) = (bases.clone(), vector.rows);
+        let bases = bases.clone();
+        let rows = vector.rows;
         if bases.is_empty() {
             return self.engine.msm(bases, rows);
         }
-        let (gpu, object_points) = (self.gpu(), bases.all_of_owner().len());
+        let gpu = self.gpu();
+        let object_points = bases.all_of_owner().len();
         let fit = gpu.bases_room(&bases).fit(bases.group(), object_points, bases.len(), rows);
         let bases = match fit {
             BasesFit::Parts(points) => {

@@ -122,7 +122,8 @@ impl GpuVectors {
         extension: ExtensionField,
         point: &Extension,
     ) -> Result<Zeroizing<Vec<Extension>>> {
-        let (stream, evaluator) = (&self.stream, &self.kernels31().evaluator);
+        let stream = &self.stream;
+        let evaluator = &self.kernels31().evaluator;
         let &PolynomialRows { lg_reversed, ref values } = rows;
         let rows = EvaluatedRows { words: vector.words()?, rows: vector.rows, lg_reversed };
         let sums = match values {
@@ -133,7 +134,8 @@ impl GpuVectors {
         };
         let bytes = self.read(sums.all())?;
         let sums = bytes.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
-        let (field, p) = (extension.base, u64::from(extension.base.modulus()));
+        let field = extension.base;
+        let p = u64::from(extension.base.modulus());
         let words = sums.map(|sum| {
             let word = field.montgomery_element((sum % p) as u32);
             word.expect("a remainder is below the modulus")

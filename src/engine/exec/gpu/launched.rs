@@ -53,7 +53,8 @@ impl LaunchedRun {
     ) -> Result<Box<Self>> {
         let gpu = GpuVectors::new(engine, operands.bases, control)?;
         let report = call.new_report(gpu.engine().description().kind, gpu.device_name());
-        let (next, values) = (call.next_from(0), call.program.ids().map(|_| None).collect());
+        let next = call.next_from(0);
+        let values = call.program.ids().map(|_| None).collect();
         let (timed, uploaded) = Default::default();
         Ok(Box::new(Self { call, next, values, timed, uploaded, report, gpu }))
     }

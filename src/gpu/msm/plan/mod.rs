@@ -99,8 +99,11 @@ impl MsmPassPlan {
         budget: MsmBudget,
         thresholds: SplitThresholds,
     ) -> Option<Self> {
-        let (limits, sets, streamed) = (budget.limits, windows.sets(), false);
-        let (vectors, points) = (job.vectors, job.n.max(1));
+        let limits = budget.limits;
+        let sets = windows.sets();
+        let streamed = false;
+        let vectors = job.vectors;
+        let points = job.n.max(1);
         let mut plan = Self { job, windows, limits, thresholds, vectors, sets, points, streamed };
         while !plan.fits(budget) {
             if !plan.halve_passes() {
@@ -225,7 +228,8 @@ impl MsmPassPlan {
     }
 
     fn accumulate(&self, pass: &MsmPass, digits: u64) -> AccumulateShape {
-        let (group, thresholds) = (self.job.group, &self.thresholds);
+        let group = self.job.group;
+        let thresholds = &self.thresholds;
         let mut balance = AccumulateTuning::of(group, digits as u32);
         balance.whole_bucket_references_max = thresholds.whole_bucket_digits_max;
         if let Some(additions_min) = thresholds.level_additions_min {
@@ -242,7 +246,8 @@ impl MsmPassPlan {
     }
 
     pub(super) fn reduce(&self, pass: &MsmPass) -> ReducePlan {
-        let (group, windows) = (self.job.group, &self.windows);
+        let group = self.job.group;
+        let windows = &self.windows;
         let first_shift = windows.set_shift(pass.sets.start);
         let shape = ReduceShape {
             group,
@@ -262,7 +267,8 @@ impl MsmPassPlan {
     pub fn layout(&self, pass: &MsmPass) -> Option<MsmPassLayout> {
         let sort = self.sort(pass)?;
         let digits = sort.shape.digits_max();
-        let (accumulate, reduce) = (self.accumulate(pass, digits), self.reduce(pass));
+        let accumulate = self.accumulate(pass, digits);
+        let reduce = self.reduce(pass);
         // The stages use the scratch region one after the other.
         let scratch =
             sort.bytes().max(accumulate.bytes(&self.limits)).max(reduce.workspace_bytes());

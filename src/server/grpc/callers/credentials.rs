@@ -183,7 +183,8 @@ impl Credentials {
                 Ok(()) => ReloadMode::Always,
                 Err(_) => ReloadMode::IfChanged,
             };
-            let (credentials, (done, ended)) = (self.clone(), oneshot::channel());
+            let credentials = self.clone();
+            let (done, ended) = oneshot::channel();
             // Its own thread, since calls on a stalled disk may take all others.
             let reloading = thread::Builder::new().name("credentials".into()).spawn(move || {
                 credentials.reload(mode);

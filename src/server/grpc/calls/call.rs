@@ -75,8 +75,10 @@ pub async fn run<M, T>(
 ) -> Result<Response<T>, Status> {
     let call = CallContext::new(state, &request).map_err(status_of)?;
     let mut record = CallRecord::new(op, call.name());
-    let (caller, RequestId { id, trace }) = (&call.caller.subject, &call.request_id);
-    let (tenant, request_id) = (&call.tenant.name, &**id);
+    let caller = &call.caller.subject;
+    let RequestId { id, trace } = &call.request_id;
+    let tenant = &call.tenant.name;
+    let request_id = &**id;
     let trace_id = trace.map(|parent| display(parent.trace_id));
     let span = debug_span!("call", op, %caller, %tenant, request_id, trace_id, outcome = Empty);
     #[cfg(feature = "otlp")]
@@ -114,7 +116,9 @@ impl CallContext {
         let tenant = tenant.ok_or_else(|| Error::Internal("the call has no tenant".into()))?;
         let tenant_budget = Budget::tenant(&tenant);
         let priority = priority::of(request.metadata())?;
-        let (state, started, response) = (state.clone(), Instant::now(), Arc::default());
+        let state = state.clone();
+        let started = Instant::now();
+        let response = Arc::default();
         Ok(Self {
             state,
             started,
@@ -198,7 +202,8 @@ impl CallContext {
     }
 
     fn check_share(&self, bytes: u64, jobs: u64) -> Result<()> {
-        let (own, server) = (&self.tenant_budget, &self.state.budget);
+        let own = &self.tenant_budget;
+        let server = &self.state.budget;
         check_share(own, server, bytes, jobs, self.has_others())
     }
 

@@ -82,7 +82,8 @@ impl JobRecorder {
         receive_time: Duration,
     ) -> v1::Timing {
         let FinishedJob { output, timing } = finished;
-        let (report, run_time) = (&output.report, timing.run + output.computed_elsewhere);
+        let report = &output.report;
+        let run_time = timing.run + output.computed_elsewhere;
         telemetry::count_batched_job(output.batch_jobs);
         let verify_time = report.verify_time;
         let timing = v1::Timing {

@@ -100,7 +100,8 @@ where
         let is_proxied = request.extensions().get::<Caller>().is_some_and(Caller::is_proxied);
         let is_shared = is_proxied || self.state.settings.shared_connections;
         let connection = peer.filter(|_| !is_shared).map(|peer| peer.calls.clone());
-        let (state, charged) = (self.state.clone(), budgets.quotas.clone());
+        let state = self.state.clone();
+        let charged = budgets.quotas.clone();
         let until_sent = move |mut response: Response<Body>| {
             response.headers_mut().insert(INSTANCE_HEADER, state.instance.clone());
             let permit = response.extensions_mut().remove::<ResponsePermit>().or(reflection);

@@ -197,7 +197,8 @@ impl FoundInput {
             let problem = FieldProblem::Length { expected: count, got: held };
             return Err(Error::field(vector_field, problem));
         }
-        let (offset, max) = (offset.unwrap_or(0), held - count);
+        let offset = offset.unwrap_or(0);
+        let max = held - count;
         if offset > max {
             return Err(Error::field(offset_field, FieldProblem::TooLarge { max }));
         }
@@ -228,8 +229,11 @@ impl FoundInput {
     /// Errors: `UploadConflict`, `Exhausted`, `Draining`.
     pub fn open(self, call: &CallContext, uploads: &mut StreamedUploads) -> Result<OpenedInput> {
         let Self { spec, source } = self;
-        let (pool, before) = (&call.state.inputs, uploads.count());
-        let (mut first, mut copy, mut in_use) = (0, None, None);
+        let pool = &call.state.inputs;
+        let before = uploads.count();
+        let mut first = 0;
+        let mut copy = None;
+        let mut in_use = None;
         let payload = match source {
             FoundSource::Inline(data) => {
                 let permit = call.admit(data.len() as u64, 0)?;

@@ -30,7 +30,8 @@ impl BytesOfRun {
         response_bytes: u64,
     ) -> Result<Self> {
         let FoundCall { program, inputs, outputs, .. } = found;
-        let (mut total, mut of_steps) = (response_bytes, vec![0_u64; program.steps().len()]);
+        let mut total = response_bytes;
+        let mut of_steps = vec![0_u64; program.steps().len()];
         let mut add = |step: ValueId, bytes| {
             total = total.saturating_add(bytes);
             of_steps[step.index()] = of_steps[step.index()].saturating_add(bytes);

@@ -69,7 +69,8 @@ impl AdmittedRun {
     /// Errors: `Step` (also if the modelled time is too long), `Item`, `Invalid`, `UploadConflict`,
     /// `Exhausted`, `Draining`.
     pub fn admit(call: &CallContext, mut found: FoundCall) -> Result<Self> {
-        let (state, verify) = (&call.state, found.verify);
+        let state = &call.state;
+        let verify = found.verify;
         let program = found.program.clone();
         let given: Vec<_> = found.inputs.iter().map(|input| input.spec).collect();
         check_encodings(&program, &found.outputs)?;

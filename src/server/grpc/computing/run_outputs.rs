@@ -127,8 +127,8 @@ pub fn response_bytes(call: &CallContext, found: &FoundCall) -> Result<u64> {
         },
         _ => 0,
     });
-    let (point_bytes, max) =
-        (point_bytes.sum::<u64>(), call.state.settings.message_payload_bytes_max);
+    let point_bytes = point_bytes.sum::<u64>();
+    let max = call.state.settings.message_payload_bytes_max;
     if point_bytes > max {
         return Err(Error::field("outputs", FieldProblem::TooLarge { max }));
     }
@@ -201,7 +201,8 @@ impl CallOutputs {
                     }
                     written.push(slice.clone());
                     let payload = UploadBuffer::to_region(&call.state.results, slice);
-                    let (encoding, payload) = (vector.encoding, Arc::new(payload));
+                    let encoding = vector.encoding;
+                    let payload = Arc::new(payload);
                     ProgramJobOutput::Elements { encoding, payload }
                 }
                 OutputDelivery::Send(encoding) => {

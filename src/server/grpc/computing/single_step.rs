@@ -141,7 +141,8 @@ pub fn find_ntt(
         return Err(Error::field("encoding", FieldProblem::OtherEncoding));
     }
     check_count("input", &input, count)?;
-    let (made, encoding) = ((batch as u64) << plan.lg_n, output_encoding);
+    let made = (batch as u64) << plan.lg_n;
+    let encoding = output_encoding;
     let row_bytes = made * encoding.width() as u64;
     // Those of the response, too.
     let (delivery, result_bytes) = match delivery {
@@ -199,7 +200,8 @@ pub fn msm_result(
 ) -> v1::MsmResult {
     let timing = recorder.record(CallKind::Msm.name(), &finished, receive_time);
     let ProgramOutput { points, report, .. } = finished.output;
-    let (points, execution) = (points.concat().into(), response::execution(report));
+    let points = points.concat().into();
+    let execution = response::execution(report);
     v1::MsmResult { points, timing: Some(timing), execution: Some(execution) }
 }
 

@@ -247,7 +247,8 @@ mod tests {
     #[tokio::test]
     async fn time_that_a_sender_is_not_waited_for_does_not_count() {
         let mut pace = SenderPace::new(MIN);
-        let (mut now, due) = (pace.wait_began, pace.timer.deadline());
+        let mut now = pace.wait_began;
+        let due = pace.timer.deadline();
         for _ in 0..10 {
             now += SECOND / 2;
             pace.count_wait_at(now);

@@ -185,7 +185,8 @@ struct ClientAuthorities {
 impl ClientAuthorities {
     /// Errors: the file cannot be parsed, or no certificate of it can be used.
     fn parse(pem: &[u8]) -> Result<Self, CredentialFileError> {
-        let (mut roots, mut left_out) = (RootCertStore::empty(), Vec::new());
+        let mut roots = RootCertStore::empty();
+        let mut left_out = Vec::new();
         let certificates = text::certificates(pem)
             .map_err(|problem| CredentialFileError::new(CLIENT_CA, problem))?;
         for (index, certificate) in certificates.into_iter().enumerate() {

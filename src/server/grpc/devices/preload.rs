@@ -27,7 +27,8 @@ pub async fn run(state: &Arc<ServerState>) {
             return;
         }
         if let Err(error) = load(state, entry).await {
-            let (id, tenant) = (hex::encode(entry.id.0), &entry.tenant);
+            let id = hex::encode(entry.id.0);
+            let tenant = &entry.tenant;
             warn!(id, %tenant, %error, "bases cannot be preloaded");
             failures += 1;
         }

@@ -52,9 +52,11 @@ impl TenantBases {
     /// Errors: those of the store.
     pub fn find(state: &Arc<ServerState>, tenant: &Arc<Tenant>, id: ObjectId) -> Result<Self> {
         let bases = state.objects.bases(tenant.id, id)?;
-        let (weight, priority) = (tenant.weight(), JobPriority::default());
+        let weight = tenant.weight();
+        let priority = JobPriority::default();
         let owner = JobOwner { tenant: tenant.id, weight, priority };
-        let (state, tenant) = (state.clone(), tenant.clone());
+        let state = state.clone();
+        let tenant = tenant.clone();
         Ok(Self { state, tenant, id, bases, owner, deadline: None, device_time: None })
     }
 
@@ -68,7 +70,8 @@ impl TenantBases {
             ResidencyChange::Warm { .. } | ResidencyChange::Pin { .. } => self.deadline,
             ResidencyChange::Unpin | ResidencyChange::Evict => None,
         };
-        let (host, bases) = (self.state.compute.clone(), self.bases.clone());
+        let host = self.state.compute.clone();
+        let bases = self.bases.clone();
         let device_time = self.device_time.clone();
         let job = ResidencyJob { host, bases, device, change, device_time };
         let ticket = self.state.scheduler.submit(self.owner, JobControl::new(deadline), |_| job);
@@ -113,7 +116,8 @@ impl TenantBases {
     }
 
     async fn pin(&self, device: u32) -> Result<DeviceResidency> {
-        let (pins, key) = (&self.state.pins, self.key(device));
+        let pins = &self.state.pins;
+        let key = self.key(device);
         if let Some(bytes_max) = pins.charged(key) {
             return self.run(device, ResidencyChange::Pin { bytes_max }).await;
         }
@@ -181,8 +185,10 @@ pub async fn unpin_released(state: &Arc<ServerState>, tenant: &Arc<Tenant>, id: 
     if let Ok(bases) = TenantBases::find(state, tenant, id) {
         let _turn = state.pins.turn(tenant.id).await;
         for device in &devices {
-            let (executor, points) = (state.compute.executor.clone(), bases.bases.clone());
-            let (device, control) = (*device, JobControl::default());
+            let executor = state.compute.executor.clone();
+            let points = bases.bases.clone();
+            let device = *device;
+            let control = JobControl::default();
             let evict = move || {
                 executor.set_residency(device, &points, ResidencyChange::Evict, &control).map(drop)
             };
@@ -212,7 +218,8 @@ pub async fn restore_pins(state: Arc<ServerState>) {
                 if state.pins.charged(key).is_none() {
                     continue;
                 }
-                let (device, id) = (key.device, hex::encode(key.id.0));
+                let device = key.device;
+                let id = hex::encode(key.id.0);
                 match bases.pin(device).await {
                     Ok(held) => info!(device, id, bytes = held.bytes, "bases are pinned again"),
                     Err(error) => {

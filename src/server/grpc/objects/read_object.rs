@@ -131,7 +131,8 @@ impl GetSource {
                 Ok(used.upload().payload.bytes(start, chunk.min(range.end - start) as usize))
             }
             Self::Matrix(matrix, range) => {
-                let (start, matrix) = ((range.start + offset) as usize, matrix.clone());
+                let start = (range.start + offset) as usize;
+                let matrix = matrix.clone();
                 let end = (start + CHUNK_BYTES).min(range.end as usize);
                 // The bytes may have to be read from disk.
                 let copy = move || Bytes::copy_from_slice(&matrix.as_bytes()[start..end]);
@@ -142,7 +143,8 @@ impl GetSource {
                 let first = offset as usize / width;
                 let count = (CHUNK_BYTES / width).min(bases.len() - first);
                 let piece = bases.slice(first, count).ok_or(Error::NotFound)?;
-                let (host, encoding) = (host.clone(), *encoding);
+                let host = host.clone();
+                let encoding = *encoding;
                 let encode = move || match &piece {
                     Bases::G1(points) => points::encode(encoding, points),
                     Bases::G2(points) => points::encode(encoding, points),
@@ -172,7 +174,8 @@ impl GetSource {
         tenant: &Tenant,
         sender: &ResponseSender<v1::GetResponse>,
     ) -> Result<()> {
-        let (total, mut offset) = (self.bytes(), 0);
+        let total = self.bytes();
+        let mut offset = 0;
         while offset < total {
             let data = self.chunk(host, tenant, offset).await?;
             self.check_file()?;
@@ -210,7 +213,8 @@ async fn read_blocking(
 pub fn send(call: &CallContext, source: GetSource) -> Result<ResponseStream<v1::GetResponse>> {
     call.admit_response(source.unread_bytes())?;
     let (sender, stream) = response_queue(SEND_AHEAD, ReaderPatience::of(call));
-    let (host, tenant) = (call.state.compute.clone(), call.tenant.clone());
+    let host = call.state.compute.clone();
+    let tenant = call.tenant.clone();
     tokio::spawn(async move {
         let sent = source.send_all(&host, &tenant, &sender).await;
         // The call was counted when the response began.

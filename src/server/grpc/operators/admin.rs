@@ -58,7 +58,8 @@ impl Admin for AdminService {
 
 async fn info(call: &CallContext) -> Result<v1::GetInfoResponse, Error> {
     let CallContext { state, tenant, caller, .. } = call;
-    let (settings, executor) = (&state.settings, state.compute.executor.clone());
+    let settings = &state.settings;
+    let executor = state.compute.executor.clone();
     let engine_name = executor.description().kind;
     let devices = match state.devices.query_within(READINGS_WAIT, executor.clone()).await {
         Some(devices) => devices,

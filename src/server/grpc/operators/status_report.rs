@@ -207,7 +207,8 @@ impl StatusReporter {
 }
 
 async fn holdings(state: &Arc<ServerState>, names_bases: bool) -> Result<Vec<DeviceHoldings>> {
-    let (held, state) = (residency::snapshot(state).await, state.clone());
+    let held = residency::snapshot(state).await;
+    let state = state.clone();
     // Not on the thread that answers probes.
     let report = spawn_blocking(move || residency_report::report(&state, &held, names_bases));
     report.await.map_err(|_| Error::Internal("reporting the bases on devices panicked".into()))

@@ -31,7 +31,8 @@ pub async fn first_message<M: DecodedMessage>(
     call: &CallContext,
     stream: &mut MessageReader<M>,
 ) -> Result<Option<M>, CallError> {
-    let (mut pace, mut counted) = (SenderPace::new(MinRate::of(&call.state.settings)), 0);
+    let mut pace = SenderPace::new(MinRate::of(&call.state.settings));
+    let mut counted = 0;
     let mut permit = None;
     loop {
         let admit = |bytes: usize| {
@@ -87,7 +88,8 @@ struct StreamProgress {
 
 impl StreamProgress {
     fn new(min: MinRate, message_bytes_max: u64) -> Self {
-        let (pace, useless_max) = (SenderPace::new(min), message_bytes_max);
+        let pace = SenderPace::new(min);
+        let useless_max = message_bytes_max;
         Self { pace, counted: 0, useless: 0, useless_max, late_messages: 0 }
     }
 
@@ -167,7 +169,8 @@ async fn receive_from<M: ChunkedRequest>(
             break;
         };
         let UploadPiece { upload, content } = piece_of(message)?;
-        let (upload, chunk_rest) = (guards[upload].upload(), stream.chunk_rest());
+        let upload = guards[upload].upload();
+        let chunk_rest = stream.chunk_rest();
         progress.message(match content {
             PieceContent::Chunk(Chunk { offset, data }) => {
                 telemetry::received(data.len() as u64);
@@ -277,7 +280,8 @@ mod tests {
                 _ => None,
             })
         };
-        let (guards, admit) = (vec![upload.begin_stream().unwrap()], |_| Ok(vec![]));
+        let guards = vec![upload.begin_stream().unwrap()];
+        let admit = |_| Ok(vec![]);
         let received = receive_from(stream, guards, MIN, admit, piece_of).await;
         assert!(matches!(received, Err(CallError::Refused(Error::Idle(IDLE)))), "{received:?}");
     }

@@ -75,9 +75,11 @@ pub fn response_queue<M>(
     messages_max: usize,
     patience: ReaderPatience,
 ) -> (ResponseSender<M>, ResponseStream<M>) {
-    let (waiting, reader) = (VecDeque::new(), None);
+    let waiting = VecDeque::new();
+    let reader = None;
     let state = UnreadMessages { waiting, taken: 0, end: None, has_reader: true, reader };
-    let (state, taken) = (Mutex::new(state), Notify::new());
+    let state = Mutex::new(state);
+    let taken = Notify::new();
     let queue = Arc::new(ResponseQueue { state, messages_max, taken });
     let ReaderPatience { min, deadline } = patience;
     let pace = Mutex::new(PeerPace::new(min));

@@ -152,7 +152,8 @@ impl http_body::Body for DroppableBody {
         let frame = match &mut state.content {
             ResponseContent::Body(body) => Pin::new(body).poll_frame(context),
             &mut ResponseContent::Dropped(DroppedResponse { idle, resets_stream }) => {
-                let (status, mut trailers) = (status_of(Error::Idle(idle)), HeaderMap::new());
+                let status = status_of(Error::Idle(idle));
+                let mut trailers = HeaderMap::new();
                 state.content = ResponseContent::Ended;
                 if resets_stream {
                     return Poll::Ready(Some(Err(status)));

@@ -133,7 +133,8 @@ impl<W: JobWork> RunnableJob for JobWithReply<W> {
     fn step(&mut self, control: &JobControl, timing: JobTiming) -> SteppedJob {
         let nothing = SteppedJob { is_done: true, charged: Duration::ZERO };
         let Some(work) = &mut self.work else { return nothing };
-        let (begun, _in_span) = (Instant::now(), self.span.clone().entered());
+        let begun = Instant::now();
+        let _in_span = self.span.clone().entered();
         let step = || control.check().and_then(|()| work.step(control));
         let result = catch_unwind(AssertUnwindSafe(step));
         let run = begun.elapsed();
@@ -215,7 +216,9 @@ impl Scheduler {
         let waker = JobWaker { shared: Arc::downgrade(&self.shared), number };
         let work = work(waker.clone());
         let span = work.span(number);
-        let (work, answer, wiper) = (Some(work), Some(sender), self.wiper.clone());
+        let work = Some(work);
+        let answer = Some(sender);
+        let wiper = self.wiper.clone();
         let job = ScheduledJob {
             number,
             owner,
@@ -280,7 +283,8 @@ impl SchedulerShared {
     }
 
     fn run_worker(&self) {
-        let (mut state, mut has_polled) = (self.state.lock(), true);
+        let mut state = self.state.lock();
+        let mut has_polled = true;
         while !state.is_closed {
             let Some(PickedJob { mut job, by }) = state.queue.pick(Instant::now()) else {
                 if has_polled {

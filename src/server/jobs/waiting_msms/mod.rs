@@ -221,7 +221,9 @@ impl WaitingMsm {
         mut report: RunReport,
         duration: Duration,
     ) -> PickedMsm {
-        let (jobs, vectors, mut own) = (taken.0.len(), taken.vectors(), PickedMsm::Alone);
+        let jobs = taken.0.len();
+        let vectors = taken.vectors();
+        let mut own = PickedMsm::Alone;
         let Some(Some(mut sums)) = report.points.pop() else { return own };
         while let Some(member) = taken.0.pop() {
             let points = vec![Some(split_last(&mut sums, member.vectors))];

@@ -348,7 +348,8 @@ fn lock(data_dir: &Path) -> Result<File, DataDirError> {
 /// The content hash of the rest of a file. It is read and not mapped: an error of the disk is then
 /// an error of this file, while a mapping would yield zeros.
 fn hash_points(group: Group, mut file: File) -> io::Result<[u8; 32]> {
-    let (mut hasher, mut piece) = (content_hasher(group), Vec::new());
+    let mut hasher = content_hasher(group);
+    let mut piece = Vec::new();
     while (&mut file).take(READ_BYTES).read_to_end(&mut piece)? > 0 {
         hasher.update_rayon(&piece);
         piece.clear();

@@ -66,7 +66,8 @@ impl ObjectStore {
             for name in disk.tenants()? {
                 let tenant = tenants.owner(&name).id;
                 for ObjectFile { id, kind } in disk.files(&name)? {
-                    let (tenant_name, state) = (name.clone(), UnloadedState::Waiting);
+                    let tenant_name = name.clone();
+                    let state = UnloadedState::Waiting;
                     let waiting = UnloadedFile { tenant: tenant_name, kind, state };
                     // Of two kinds, one only can have this id: the other file is damaged.
                     index.unloaded.entry(ObjectKey { id, tenant }).or_insert(waiting);
@@ -112,7 +113,8 @@ impl ObjectStore {
                     }
                 }
                 Err(error) => {
-                    let (file, what) = (hex::encode(key.id.0), kind.name());
+                    let file = hex::encode(key.id.0);
+                    let what = kind.name();
                     tracing::warn!(file, what, tenant = %name, %error, "skipped a stored file");
                     if let Some(file) = self.state.lock().unloaded.get_mut(&key) {
                         file.state = UnloadedState::Skipped;
@@ -184,7 +186,8 @@ impl ObjectStore {
         persist: bool,
     ) -> Result<Arc<StoredObject>> {
         let files = if persist { Some(self.lock_files(tenant.id).await) } else { None };
-        let (store, tenant) = (self.clone(), tenant.clone());
+        let store = self.clone();
+        let tenant = tenant.clone();
         let inserted = spawn_blocking(move || {
             // Here, because the thread goes on if the caller has gone.
             let _files = files;
@@ -222,7 +225,8 @@ impl ObjectStore {
     /// Errors: `NotFound`, also for an object that its disk does not read any more; `Loading` if it
     /// may be in a file that is not loaded yet.
     pub fn get(&self, tenant: TenantId, id: ObjectId) -> Result<Arc<StoredObject>> {
-        let (state, key) = (self.state.lock(), ObjectKey { id, tenant });
+        let state = self.state.lock();
+        let key = ObjectKey { id, tenant };
         let missing = || if state.is_waiting(key) { Error::Loading } else { Error::NotFound };
         state.intact(key).cloned().ok_or_else(missing)
     }
@@ -255,7 +259,8 @@ impl ObjectStore {
             return Err(Error::NotFound);
         }
         let files = self.lock_files(tenant.id).await;
-        let (store, tenant) = (self.clone(), tenant.clone());
+        let store = self.clone();
+        let tenant = tenant.clone();
         let released = spawn_blocking(move || {
             // Here, because the thread goes on if the caller has gone.
             let _files = files;

@@ -49,7 +49,8 @@ type UploadsById = HashMap<(TenantId, UploadId), Arc<StoredUpload>>;
 impl Uploads {
     /// At most `uploads_max` uploads and vectors, in the memory of `pool`.
     pub fn new(uploads_max: u64, pool: PayloadPool) -> Self {
-        let (by_id, slots) = (Mutex::default(), Quota::new(Limit::Uploads, uploads_max));
+        let by_id = Mutex::default();
+        let slots = Quota::new(Limit::Uploads, uploads_max);
         let limits = UploadLimits { streams_max: u64::MAX, bytes_per_second_min: 0 };
         Self { by_id, slots, limits, pool }
     }

@@ -73,7 +73,8 @@ impl StoredUpload {
         slot: UploadSlot,
         UploadLimits { streams_max, bytes_per_second_min }: UploadLimits,
     ) -> Self {
-        let (last_use, received) = (Instant::now(), 0);
+        let last_use = Instant::now();
+        let received = 0;
         let streams =
             UploadStreams { open: 0, ended: 0, uses: 0, is_abandoned: false, last_use, received };
         let upload = Self {
@@ -124,7 +125,8 @@ impl StoredUpload {
     /// have arrived since it began, at the least rate or faster: so nobody keeps the memory of an
     /// upload without sending it.
     fn renew(&self, streams: &mut UploadStreams) {
-        let (now, received) = (Instant::now(), self.payload.received());
+        let now = Instant::now();
+        let received = self.payload.received();
         let elapsed = now.saturating_duration_since(streams.last_use).as_secs_f64();
         let fresh = received.saturating_sub(streams.received);
         let is_fast = fresh > 0 && fresh as f64 >= elapsed * self.bytes_per_second_min as f64;

@@ -105,7 +105,8 @@ fn an_upload_is_kept_only_by_bytes_that_arrive() {
 fn streams_without_bytes_do_not_keep_an_upload_though_one_is_always_open() {
     let limits = UploadLimits { streams_max: 4, bytes_per_second_min: 1000 };
     let uploads = uploads(4).with_limits(limits);
-    let (ttl, begun) = (Duration::from_millis(100), Instant::now());
+    let ttl = Duration::from_millis(100);
+    let begun = Instant::now();
     let upload = open(&uploads, &header(1, 1000, 1)).unwrap();
     upload.write(0, &[1; 100]).unwrap();
     let mut stream = upload.begin_stream().unwrap();
@@ -164,7 +165,8 @@ fn slots_are_counted_and_returned() {
 fn tenants_have_their_own_ids_and_slots() {
     let uploads = uploads(4);
     let limits = TenantLimits { uploads_max: 1, ..TenantLimits::default() };
-    let (one, two) = (Tenant::new(TenantId(1), TenantName::default(), &limits), tenant(2));
+    let one = Tenant::new(TenantId(1), TenantName::default(), &limits);
+    let two = tenant(2);
     let header = header(1, 8, 1);
     let open =
         |tenant, header| uploads.open(UploadOwner::of_tenant(tenant), header, |_| Ok(Vec::new()));
@@ -186,7 +188,8 @@ fn tenants_have_their_own_ids_and_slots() {
 #[test]
 fn a_connection_has_its_own_slots() {
     let uploads = uploads(4);
-    let (tenant, slots) = (tenant(0), Quota::new(Limit::ConnectionUploads, 1));
+    let tenant = tenant(0);
+    let slots = Quota::new(Limit::ConnectionUploads, 1);
     let owner = UploadOwner { connection: Some(&slots), ..UploadOwner::of_tenant(&tenant) };
     let open = |owner, id| uploads.open(owner, &header(id, 8, 1), |_| Ok(Vec::new()));
     let first = open(owner, 1).unwrap();

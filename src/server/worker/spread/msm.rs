@@ -68,7 +68,8 @@ impl CallPart for PartialSums {
     const WRITES: OutputWrites = OutputWrites::RowByRow;
 
     fn bases(&self, whole: &RunCall, all: &[Bases]) -> Result<Vec<Bases>> {
-        let (start, length) = (self.range.points.start as usize, self.range.rows().length as usize);
+        let start = self.range.points.start as usize;
+        let length = self.range.rows().length as usize;
         let range = whole.bases(self.msm, all).and_then(|bases| bases.slice(start, length));
         let missing = || Error::Internal("the step's bases are missing".into());
         Ok(vec![range.ok_or_else(missing)?])
@@ -80,7 +81,8 @@ impl CallPart for PartialSums {
         operands: &RunOperands<'_>,
         act: impl FnOnce(&RunOperands<'_>) -> T,
     ) -> T {
-        let (part, count) = (&self.range, self.range.count());
+        let part = &self.range;
+        let count = self.range.count();
         let sources = operands.inputs.iter().map(|input| PartSource {
             part,
             whole: input.source,
@@ -103,7 +105,8 @@ impl CallPart for PartialSums {
     }
 
     fn add_to(&self, whole: &mut RunReport, report: RunReport) -> Result<()> {
-        let (step, own) = (&mut whole.steps[self.msm.index()], &report.steps[SINGLE_STEP.index()]);
+        let step = &mut whole.steps[self.msm.index()];
+        let own = &report.steps[SINGLE_STEP.index()];
         step.method.clone_from(&whole.executor.device);
         step.duration = step.duration.max(own.duration);
         step.verify_time = step.verify_time.max(own.verify_time);

@@ -120,11 +120,14 @@ impl<P: CallPart> SpreadRun<P> {
             let losses = Arc::default();
             let begun = |PlannedPart { part, call: own, plan }| {
                 let run = target.part(Arc::clone(&own), plan, &losses);
-                let (bases, progress) = (Vec::new(), PartProgress::Running);
+                let bases = Vec::new();
+                let progress = PartProgress::Running;
                 RunningPart { part, whole: call.clone(), own, run, bases, progress }
             };
-            let (pool, parts) = (target.pool.clone(), parts.into_iter().map(begun).collect());
-            let (call, gpu_engine) = (call.clone(), target.model.description().kind);
+            let pool = target.pool.clone();
+            let parts = parts.into_iter().map(begun).collect();
+            let call = call.clone();
+            let gpu_engine = target.model.description().kind;
             return Ok(Some(Self { pool, call, plan, parts, gpu_engine }));
         }
         Ok(None)
@@ -199,7 +202,8 @@ impl<P: CallPart> RunningPart<P> {
     /// The refusal of an element, in terms of the whole call; another error as it is.
     fn in_whole(&self, error: Error) -> Result<PartRefusal> {
         let Error::Step { field, index: Some(index), problem } = error else { return Err(error) };
-        let (own, step) = (ValueId(field.step), self.part.step_in_whole(ValueId(field.step)));
+        let own = ValueId(field.step);
+        let step = self.part.step_in_whole(ValueId(field.step));
         let at = self.position(own, index);
         let field = StepField { step: step.0, ..field };
         Ok(PartRefusal { at, error: Error::Step { field, index: Some(at.index), problem } })
@@ -215,7 +219,8 @@ impl<P: CallPart> ConcurrentPart for RunningPart<P> {
         let Some(AwaitedElements { input, elements }) = self.run.awaited() else { return true };
         self.part.with_operands(&self.whole, operands, |own| {
             own.inputs.get(input).is_some_and(|input| {
-                let (Range { start, end }, width) = (&elements, input.spec.encoding.width() as u64);
+                let Range { start, end } = &elements;
+                let width = input.spec.encoding.width() as u64;
                 input.source.has_received(start * width..end * width)
             })
         })

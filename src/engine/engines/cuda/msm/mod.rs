@@ -216,7 +216,9 @@ impl GpuMsmRun {
 
     fn start(&self, control: &JobControl) -> Result<MsmDeviceState> {
         let GpuMsmInner { gpu, cache, pass_streams, long_work, .. } = &*self.gpu_msm;
-        let (group, n, vectors) = (self.bases.group().name(), self.bases.len(), self.batch);
+        let group = self.bases.group().name();
+        let n = self.bases.len();
+        let vectors = self.batch;
         let span = debug_span!("msm_start", group, n, vectors, tables = Empty, plan = Empty);
         let span = span.entered();
         // The time to upload bases must not count as the sender's.
@@ -294,10 +296,13 @@ impl MsmRun for GpuMsmRun {
         let EncodedScalars { spec: InputSpec { encoding, reduce, .. }, source, .. } = *scalars;
         let count = scalars.count();
         let rule = DecodeRule { encoding, reduce, into_montgomery: false };
-        let (memory, stream) = (state.scalars.clone(), Stream::clone(&state.stream));
-        let (to, all) = (memory.slice(first, count)?, first..first + count);
+        let memory = state.scalars.clone();
+        let stream = Stream::clone(&state.stream);
+        let to = memory.slice(first, count)?;
+        let all = first..first + count;
         let session = state.session.clone().ok_or_else(too_many_scalars)?;
-        let (lane, copier) = (CopyLane { session: &session, stream: &stream }, &gpu_msm.copier);
+        let lane = CopyLane { session: &session, stream: &stream };
+        let copier = &gpu_msm.copier;
         if encoding.is_full() {
             let undecoded = UndecodedScalars { first, count, rule };
             if state.passes.measures_sender() {

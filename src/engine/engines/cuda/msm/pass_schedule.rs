@@ -68,7 +68,10 @@ impl PassSchedule {
     /// at `begun`.
     pub fn new(plan: &mut MsmPassPlan, begun: Instant) -> Self {
         if plan.enable_streaming() {
-            let (launched, received, pieces, busy_until) = (0, 0, 0, begun);
+            let launched = 0;
+            let received = 0;
+            let pieces = 0;
+            let busy_until = begun;
             return Self::Received(ReceivedPasses {
                 launched,
                 received,
@@ -211,7 +214,8 @@ mod tests {
 
     impl ScheduleCase {
         fn new(n: u32, vectors: u32) -> Self {
-            let (mut plan, begun) = (plan(n, vectors), Instant::now());
+            let mut plan = plan(n, vectors);
+            let begun = Instant::now();
             let passes = PassSchedule::new(&mut plan, begun);
             Self { plan, passes, received: RangeSet::default(), begun }
         }
@@ -288,11 +292,13 @@ mod tests {
         let whole_ns = case.plan.job().model_ns(case.plan.windows(), case.plan.limits());
         let short = yielding_pass_ns(&case.plan) / whole_ns * f64::from(4 * N);
         let mut next = || {
-            let (now, pending) = (case.begun + MS, || PendingPasses::Idle);
+            let now = case.begun + MS;
+            let pending = || PendingPasses::Idle;
             let pass = case.passes.next(&case.plan, &case.received, now, pending, true);
             pass.map(|pass| pass.points)
         };
-        let (mut end, mut passes) = (0, 0);
+        let mut end = 0;
+        let mut passes = 0;
         while let Some(pass) = next() {
             assert!(pass.start == end && pass.len() as f64 <= short, "{pass:?}");
             (end, passes) = (pass.end, passes + 1);

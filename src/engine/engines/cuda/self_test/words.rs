@@ -32,7 +32,8 @@ pub fn test(
     words: &WordArithmetic,
     transform: WordTransform,
 ) -> Result<(), DeviceFault> {
-    let (field, stream) = (Field31::new(Prime31::BabyBear), gpu.job_stream()?);
+    let field = Field31::new(Prime31::BabyBear);
+    let stream = gpu.job_stream()?;
     let base = field.element(0x00ca_95a1);
     let powers = std::iter::successors(Some(field.one()), |last| Some(field.multiply(*last, base)));
     let given = powers.take(1 << transform.lg_n).collect();

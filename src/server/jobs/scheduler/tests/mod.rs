@@ -68,8 +68,8 @@ impl Fixture {
 
 #[tokio::test]
 async fn a_parked_job_runs_when_woken() {
-    let (scheduler, fixture) =
-        (Scheduler::new(2, BusyPoll::default()).unwrap(), Fixture::new(false));
+    let scheduler = Scheduler::new(2, BusyPoll::default()).unwrap();
+    let fixture = Fixture::new(false);
     let mut wake = None;
     let ticket = scheduler.submit(JobOwner::default(), JobControl::default(), |handle| {
         wake = Some(handle);
@@ -84,8 +84,8 @@ async fn a_parked_job_runs_when_woken() {
 
 #[tokio::test]
 async fn a_job_that_is_not_ready_any_more_leaves_the_queue() {
-    let (scheduler, log) =
-        (Scheduler::new(1, BusyPoll::default()).unwrap(), Arc::new(JobLog::default()));
+    let scheduler = Scheduler::new(1, BusyPoll::default()).unwrap();
+    let log = Arc::new(JobLog::default());
     // Keeps the worker busy until the log is open.
     let busy = scheduler.submit(JobOwner::default(), JobControl::default(), |_| log.job('a', 1));
     let fixture = Fixture::new(true);
@@ -134,8 +134,8 @@ impl JobWork for ComputedElsewhere {
 
 #[tokio::test]
 async fn a_computed_job_waits_for_no_worker() {
-    let (scheduler, log) =
-        (Scheduler::new(1, BusyPoll::default()).unwrap(), Arc::new(JobLog::default()));
+    let scheduler = Scheduler::new(1, BusyPoll::default()).unwrap();
+    let log = Arc::new(JobLog::default());
     // Keeps the worker busy until the log is open.
     let busy = scheduler.submit(JobOwner::default(), JobControl::default(), |_| log.job('a', 1));
     let fixture = Fixture::new(false);
@@ -161,8 +161,8 @@ async fn a_computed_job_waits_for_no_worker() {
 
 #[tokio::test]
 async fn a_panic_fails_one_job_and_the_next_one_runs() {
-    let (scheduler, fixture) =
-        (Scheduler::new(1, BusyPoll::default()).unwrap(), Fixture::new(true));
+    let scheduler = Scheduler::new(1, BusyPoll::default()).unwrap();
+    let fixture = Fixture::new(true);
     let bad =
         scheduler.submit(JobOwner::default(), JobControl::default(), |_| fixture.countdown(0));
     assert!(matches!(bad.await, Err(Error::Internal(_))));
@@ -198,8 +198,8 @@ impl Drop for PanicsWhenDropped {
 
 #[tokio::test]
 async fn a_panic_outside_of_a_step_costs_no_worker() {
-    let (scheduler, fixture) =
-        (Scheduler::new(1, BusyPoll::default()).unwrap(), Fixture::new(true));
+    let scheduler = Scheduler::new(1, BusyPoll::default()).unwrap();
+    let fixture = Fixture::new(true);
     let bad = scheduler.submit(JobOwner::default(), JobControl::default(), |_| PanicsWhenDropped);
     assert!(bad.await.is_err());
     let good =
@@ -210,8 +210,8 @@ async fn a_panic_outside_of_a_step_costs_no_worker() {
 
 #[tokio::test]
 async fn dropping_the_ticket_or_passing_the_deadline_frees_a_parked_job() {
-    let (scheduler, fixture) =
-        (Scheduler::new(1, BusyPoll::default()).unwrap(), Fixture::new(false));
+    let scheduler = Scheduler::new(1, BusyPoll::default()).unwrap();
+    let fixture = Fixture::new(false);
     drop(scheduler.submit(JobOwner::default(), JobControl::default(), |_| fixture.countdown(1)));
     let past = JobControl::new(Some(Instant::now()));
     let mut wake = None;

@@ -20,8 +20,8 @@ fn matrix(rows: u64) -> SparseMatrix {
 
 fn object(rows: u64) -> StoredObject {
     let matrix = matrix(rows);
-    let (hash, form) =
-        (*blake3::hash(matrix.as_bytes()).as_bytes(), PayloadForm::Matrix(matrix.shape()));
+    let hash = *blake3::hash(matrix.as_bytes()).as_bytes();
+    let form = PayloadForm::Matrix(matrix.shape());
     StoredObject {
         id: ObjectId(content_hash(&matrix)),
         data: ObjectData::Matrix(matrix),
@@ -43,7 +43,8 @@ fn file_of(folder: &Path) -> PathBuf {
 fn a_persisted_matrix_is_mapped_from_its_file_and_loaded_again() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(1 << 20, 9, folder.path());
-    let (owner, expected) = (tenant(0), matrix(5));
+    let owner = tenant(0);
+    let expected = matrix(5);
     let stored = put_of(&store, &owner, object(5), true).unwrap();
     let bases = put(&store, 3, true).unwrap();
     let check = |store: &ObjectStore| {
@@ -105,7 +106,8 @@ fn a_matrix_is_loading_until_its_file_is_checked() {
 #[test]
 fn a_released_matrix_keeps_its_charge_until_the_last_job_drops_it() {
     let folder = tempfile::tempdir().unwrap();
-    let (store, owner) = (open(1 << 20, 2, folder.path()), tenant(0));
+    let store = open(1 << 20, 2, folder.path());
+    let owner = tenant(0);
     for persist in [false, true] {
         let id = put_of(&store, &owner, object(4), persist).unwrap().id;
         let used = store.matrix(owner.id, id).unwrap();

@@ -191,7 +191,8 @@ fn files_agree_with_the_store_when_calls_cross() {
 fn a_call_that_changes_files_waits_for_another_one() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(1 << 20, 2, folder.path());
-    let (owner, first) = (tenant(0), put(&store, 3, true).unwrap());
+    let owner = tenant(0);
+    let first = put(&store, 3, true).unwrap();
     wait(async {
         let another_call = store.lock_files(owner.id).await;
         let charge = store.reserve(&owner, 4 * 96).unwrap();
@@ -216,13 +217,15 @@ fn calls_that_wait_for_the_files_of_a_tenant_keep_no_other_tenant_from_its_own()
     let store = open(1 << 20, 9, folder.path());
     let (busy, other) = (tenant(1), tenant(2));
     let put = |tenant, n| put_of(&store, tenant, generators(n), true).unwrap().id;
-    let (held, released) = ([1, 2, 3, 4].map(|n| put(&busy, n)), put(&other, 1));
+    let held = [1, 2, 3, 4].map(|n| put(&busy, n));
+    let released = put(&other, 1);
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     runtime.unwrap().block_on(async {
         // As if a call of this tenant waited for the disk.
         let files = store.lock_files(busy.id).await;
         let waiting = held.map(|id| {
-            let (store, busy) = (store.clone(), busy.clone());
+            let store = store.clone();
+            let busy = busy.clone();
             tokio::spawn(async move { store.release(&busy, id).await })
         });
         yield_now().await;
@@ -352,7 +355,9 @@ fn a_tenant_leaves_bytes_and_objects_to_others_if_there_are_any() {
     let _other = store.reserve_share(&two, 100 * min, true).expect("has a sixteenth");
     assert!(store.reserve_share(&one, min, true).is_err());
     // Small objects take slots.
-    let (store, one, two) = (open(32), tenant(3), tenant(4));
+    let store = open(32);
+    let one = tenant(3);
+    let two = tenant(4);
     let taken: Vec<_> = (0..32).flat_map(|_| store.reserve_share(&two, 1, true)).collect();
     assert_eq!(taken.len(), 30);
     assert!(store.reserve_share(&one, 1, true).is_ok());
