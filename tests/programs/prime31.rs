@@ -9,7 +9,8 @@ use capstan::{
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
         InputStep, LinearCombinationStep, MsmStep, NttStep, Operation, OperationProgram, PadStep,
-        PointwiseOperation, PointwiseStep, PowersStep, SliceStep, SparseProductStep,
+        PointwiseOperation, PointwiseStep, PowersStep, PrefixProductStep, SliceStep,
+        SparseProductStep,
     },
     program::{Constant, InputSpec, OutputKind, OutputSpec, ValueId},
     verify::Verification,
@@ -277,6 +278,32 @@ fn the_first_of_several_elements_that_are_too_large_is_named() {
         let refusal = Call31::new(*prime, &[input], step).refusal();
         let expected = format!("program.steps[0].input.elements[{first}]");
         assert!(refusal.starts_with(&expected), "{refusal}");
+    }
+}
+
+/// Lengths around the sizes of a GPU's chunks, and one whose chunks have chunks.
+#[test]
+fn elements_are_multiplied_up() {
+    for (number, prime) in Prime31::ALL.iter().enumerate() {
+        let p = u64::from(prime.modulus());
+        let longest = if number == 0 { (1 << 20) + 1025 } else { 5000 };
+        for (rows, length) in [(1, 1), (3, 1023), (2, 1024), (1, 1025), (1, longest)] {
+            let mut input: Vec<_> =
+                (0..rows * length).map(|x| (1 + x * 2_654_435_761 % (p - 1)) as u32).collect();
+            if length > 1024 {
+                input[length as usize - 3] = 0;
+            }
+            let products = input.chunks(length as usize).flat_map(|row| {
+                row.iter().scan(1, |product, word| {
+                    *product = *product * u64::from(*word) % p;
+                    Some(*product as u32)
+                })
+            });
+            let expected: Vec<_> = products.collect();
+            let call = Call31::new(*prime, &[input], PrefixProductStep { input: ValueId(0) });
+            let made = Call31 { rows: rows as u32, ..call }.value();
+            assert!(made == expected, "{prime}, {rows} rows of {length}");
+        }
     }
 }
 

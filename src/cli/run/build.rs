@@ -200,6 +200,7 @@ impl FileBuilder<'_> {
             StepText::Evaluate { point, .. } => {
                 builder.evaluate(inputs[0], element(point, "point")?)
             }
+            StepText::PrefixProduct { .. } => builder.prefix_product(inputs[0]),
             StepText::DivideByLinear { point, .. } => builder.divide_by_linear(inputs[0], point.0),
             StepText::DivideByVanishing { lg_n, coset_generator, .. } => {
                 builder.divide_by_vanishing(inputs[0], *lg_n, coset_generator.0)

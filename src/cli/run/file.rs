@@ -44,6 +44,7 @@ Steps and their fields; fields in brackets can be left out:
   pad                  input, length
   reshape              input, rows: all elements, in order, in another number of rows
   evaluate             input, point
+  prefix_product       input: the products of the elements up to each, in each row
   divide_by_linear     input, point
   divide_by_vanishing  input, lg_n, coset_generator
   poly_mul             inputs, [cyclic], [negacyclic]: the product of two polynomials; with the
@@ -115,6 +116,7 @@ pub enum StepText {
     Pad { input: String, length: u64 },
     Reshape { input: String, rows: u32 },
     Evaluate { input: String, point: FrText },
+    PrefixProduct { input: String },
     DivideByLinear { input: String, point: FrText },
     DivideByVanishing { input: String, lg_n: u32, coset_generator: FrText },
     Msm { input: String, bases: String, #[serde(default)] offset: u64 },
@@ -252,6 +254,7 @@ impl StepText {
             | Self::Pad { input, .. }
             | Self::Reshape { input, .. }
             | Self::Evaluate { input, .. }
+            | Self::PrefixProduct { input }
             | Self::DivideByLinear { input, .. }
             | Self::DivideByVanishing { input, .. }
             | Self::Gf2Echelon { input }

@@ -9,8 +9,8 @@ use capstan_math::{
     operation::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
         InputStep, LinearCombinationStep, MsmStep, NttStep, Operation, PadStep, PointwiseOperation,
-        PointwiseStep, PolyMulStep, PolyReduction, PowersStep, ReshapeStep, SliceStep,
-        SparseProductStep,
+        PointwiseStep, PolyMulStep, PolyReduction, PowersStep, PrefixProductStep, ReshapeStep,
+        SliceStep, SparseProductStep,
     },
     program::{Constant, StepKind, StepProblem, ValueId, ValueType},
 };
@@ -301,6 +301,13 @@ impl ProgramBuilder {
     ) -> Result<VectorValue> {
         let inputs = [a, b];
         self.vector(&inputs, PolyMulStep { inputs: ids(&inputs), reduction })
+    }
+
+    /// Multiplies the elements of each row up to each of them: element i of the result is the
+    /// product of elements 0 to i. The grand product of a permutation argument is 1, then all of
+    /// these but the last.
+    pub fn prefix_product(&mut self, input: VectorValue) -> Result<VectorValue> {
+        self.vector(&[input], PrefixProductStep { input: input.id })
     }
 
     /// Divides each row, the coefficients of a polynomial f: (f - f(point)) / (X - point). The

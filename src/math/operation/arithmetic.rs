@@ -108,3 +108,33 @@ impl StepKind for LinearCombinationStep {
         true
     }
 }
+
+/// Multiplies the elements of each row up to each of them: element i of the result is the product
+/// of elements 0 to i.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PrefixProductStep {
+    /// The vector.
+    pub input: ValueId,
+}
+
+impl StepKind for PrefixProductStep {
+    fn name(&self) -> &'static str {
+        "prefix_product"
+    }
+
+    fn inputs(&self) -> StepInputs<'_> {
+        StepInputs::One(&self.input)
+    }
+
+    fn infer(&self, inputs: &[ValueType]) -> Result<ValueType, StepProblem> {
+        shapes::field_vector(inputs).map(ValueType::Vector)
+    }
+
+    fn is_row_by_row(&self) -> bool {
+        true
+    }
+
+    fn can_overwrite(&self, _: usize) -> bool {
+        true
+    }
+}

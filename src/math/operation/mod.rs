@@ -88,6 +88,7 @@ macro_rules! with_operations {
             IntMul int_mul IntMulStep,
             IntSum int_sum IntSumStep,
             Reshape reshape ReshapeStep,
+            PrefixProduct prefix_product PrefixProductStep,
         }
     };
 }

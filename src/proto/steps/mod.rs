@@ -18,6 +18,7 @@ mod pad;
 mod pointwise;
 mod poly_mul;
 mod powers;
+mod prefix_product;
 mod reshape;
 mod slice;
 mod sparse_product;

@@ -131,6 +131,7 @@ fn some_program() -> v1::Program {
         programs::concat(&[6, 7]),
         programs::pad(7, 8),
         programs::evaluate(3, 5.into()),
+        programs::prefix_product(3),
         programs::divide_by_linear(3, 9.into()),
         programs::divide_by_vanishing(9, 1, 3.into()),
         programs::msm::<G1Affine>(3, &id, 1),

@@ -1,8 +1,12 @@
-// Divides polynomials by X - z, one per row of `length` coefficients: suffix sums by Horner's rule,
-// q[i] = f[i + 1] + z q[i + 1], and 0 for the last coefficient.
+// Scans of rows of `length` elements: quotients of polynomials by X - z, and prefix products.
 //
-// A row consists of `chunks` chunks, one per block; a chunk of 128 chains of `each` coefficients, a
-// multiple of 4, one per thread. Coefficients beyond the end of a row count as zeros.
+// A row consists of `chunks` chunks, one per block; a chunk of 128 chains of `each` elements, a
+// multiple of 4, one per thread. Elements beyond the end of a row count as zeros. A first kernel
+// scans the chains of each chunk, and the caller scans the chunks; a second kernel then walks each
+// chain from what is above or below it.
+//
+// Quotients are suffix sums by Horner's rule: q[i] = f[i + 1] + z q[i + 1], and 0 for the last
+// coefficient.
 //
 // fr_horner_suffixes stores for each chain the value at z of the coefficients above it in its
 // chunk (`suffixes`), by a scan of the chains' values over the block. If a row has several chunks,
@@ -11,11 +15,15 @@
 // above each chunk (`carries`). fr_divide_by_linear then knows the quotient's coefficient at the
 // top of each chain.
 //
+// fr_chain_products stores for each chain the product of the elements below it in its chunk
+// (`prefixes`), and, if a row has several chunks, the chunks' products. Their prefix products are
+// the `carries` of fr_prefix_products.
+//
 // Elements are canonical, in Montgomery form. `out` may be `values`: a warp accesses only its own
 // chains and reads before it writes.
 //
-// Cost per coefficient: two products by a constant and 96 bytes; per chain, 6 products for the scan
-// (it skips warps without a partner), one for the carry, and 64 bytes.
+// Cost per element: two products, by a constant in quotients, and 96 bytes; per chain, 6 products
+// for the scan (it skips warps without a partner), one for the carry, and 64 bytes.
 //
 // Launch: blocks of 128, one per chunk; 8 per multiprocessor, the most without spilled registers
 // (not measured). Shared memory: 4 coefficients per chain. Barriers: two per step of the scan;
@@ -181,3 +189,60 @@ fr_divide_by_linear(const Quad* values, Quad* out, const Quad* suffixes, const Q
     }
 }
 EXPORT_KERNEL(fr_divide_by_linear);
+
+// Returns the product over the threads u <= t of mine_u.
+FN Fr block_prefix(Fr mine, Quad* shared) {
+    const uint32_t t = threadIdx.x;
+#pragma unroll 1
+    for (uint32_t k = 0; k < LG_THREADS; k++) {
+        __syncthreads(); // all have read `shared`
+        store_element(shared, t, mine);
+        __syncthreads();
+        if (t >= 1u << k) mine = product(load_element(shared, t - (1u << k)), mine);
+    }
+    return mine;
+}
+
+KERNEL(128, 8)
+fr_chain_products(const Quad* values, Quad* prefixes, Quad* products, uint64_t length,
+                  uint32_t chunks, uint32_t each) {
+    SHARED(Quad, tiles, TILE_HALVES * THREADS);
+    const WarpChains chains(tiles, length, chunks, each);
+    const uint32_t t = threadIdx.x;
+    Fr all = canonical(Fr::one());
+#pragma unroll 1
+    for (uint32_t k = 0; k < chains.count(); k += TILE_LENGTH) {
+        chains.load(values, k);
+#pragma unroll 1
+        for (uint32_t i = 0; i < TILE_LENGTH; i++) all = product(all, chains.get(i));
+    }
+    const Fr to_here = block_prefix(all, tiles);
+    __syncthreads();
+    store_element(tiles, t, to_here);
+    __syncthreads();
+    const Fr below = t > 0 ? load_element(tiles, t - 1) : canonical(Fr::one());
+    store_element(prefixes, uint64_t(blockIdx.x) * THREADS + t, below);
+    if (chunks > 1 && t == THREADS - 1) store_element(products, blockIdx.x, to_here);
+}
+EXPORT_KERNEL(fr_chain_products);
+
+// out[i] = the product of the row's elements up to i. `carries` is not read if a row is one chunk.
+KERNEL(128, 8)
+fr_prefix_products(const Quad* values, Quad* out, const Quad* prefixes, const Quad* carries,
+                   uint64_t length, uint32_t chunks, uint32_t each) {
+    SHARED(Quad, tiles, TILE_HALVES * THREADS);
+    const WarpChains chains(tiles, length, chunks, each);
+    Fr all = load_element(prefixes, uint64_t(blockIdx.x) * THREADS + threadIdx.x);
+    if (blockIdx.x % chunks > 0) all = product(load_element(carries, blockIdx.x - 1), all);
+#pragma unroll 1
+    for (uint32_t k = 0; k < chains.count(); k += TILE_LENGTH) {
+        chains.load(values, k);
+#pragma unroll 1
+        for (uint32_t i = 0; i < TILE_LENGTH; i++) {
+            all = product(all, chains.get(i));
+            chains.put(i, all);
+        }
+        chains.store(out, k);
+    }
+}
+EXPORT_KERNEL(fr_prefix_products);

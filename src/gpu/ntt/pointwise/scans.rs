@@ -1,8 +1,10 @@
-//! Divides polynomials by X - z, which is a scan by Horner's rule: chunks of a row are reduced to
-//! their values at z, a division of these by X - z^n yields the values of all coefficients above
-//! each chunk, and every chunk is then divided from its top.
+//! Scans of rows. Division by X - z is one by Horner's rule: chunks of a row are reduced to their
+//! values at z, a division of these by X - z^n yields the values of all coefficients above each
+//! chunk, and every chunk is then divided from its top. Prefix products multiply chunks, the prefix
+//! products of these yield what is below each chunk, and every chunk is then multiplied from its
+//! first element.
 //!
-//! Per coefficient, that is two products by a constant, 64 bytes read and 32 written.
+//! Per element, that is two products, by a constant in divisions, 64 bytes read and 32 written.
 
 use ark_ff::Field;
 
@@ -41,31 +43,43 @@ const CHAIN_MAX: u64 = 64;
 /// than such a chain. Not measured.
 const CHAIN_MAX_OF_ONE_CHUNK: u64 = 16;
 
-pub(super) struct LinearDivider {
+/// Parameters: elements, prefixes, products, length, chunks, elements per chain.
+type ChainProductsKernel = Kernel<(ElementPtr, ElementPtr, ElementPtr, u64, u32, u32)>;
+/// Parameters: elements, out, prefixes, carries, length, chunks, elements per chain.
+#[rustfmt::skip]
+type PrefixProductsKernel = Kernel<(
+    ElementPtr, ElementPtr, ElementPtr, ElementPtr, u64, u32, u32,
+)>;
+
+pub(super) struct RowScans {
     suffixes: SuffixesKernel,
     divide: DivideKernel,
+    chain_products: ChainProductsKernel,
+    prefix_products: PrefixProductsKernel,
     arena: DeviceArena,
     /// Half of the resident blocks keep the multipliers busy; longer chains need fewer scans.
     blocks: u64,
 }
 
-impl LinearDivider {
+impl RowScans {
     pub fn load(gpu: &Gpu) -> Result<Self, GpuUnavailable> {
         let identity = gpu.identity();
         let failed = |fault| GpuUnavailable::Device { index: identity.index, fault };
-        let module = KernelModule::load(gpu.context(), "ntt/division")?;
+        let module = KernelModule::load(gpu.context(), "ntt/scans")?;
         let block = BlockShape::threads(THREADS);
         let divide: DivideKernel = module.kernel("fr_divide_by_linear", block).map_err(failed)?;
         let resident = divide.resident_blocks().map_err(failed)?;
         Ok(Self {
             suffixes: module.kernel("fr_horner_suffixes", block).map_err(failed)?,
             divide,
+            chain_products: module.kernel("fr_chain_products", block).map_err(failed)?,
+            prefix_products: module.kernel("fr_prefix_products", block).map_err(failed)?,
             arena: gpu.arena().clone(),
             blocks: u64::from(identity.limits.multiprocessors * resident.div_ceil(2)),
         })
     }
 
-    pub fn run(
+    pub fn divide_by_linear(
         &self,
         stream: &Stream,
         out: DeviceVector<'_>,
@@ -99,11 +113,40 @@ impl LinearDivider {
         let arguments =
             (coefficients, suffixes, sums, weights, length, chunks, each, multiples, powers);
         self.suffixes.launch(stream, grid, arguments)?;
-        self.run(stream, sums, sums, rows, high_point)?;
+        self.divide_by_linear(stream, sums, sums, rows, high_point)?;
         let carries = sums;
         let arguments =
             (coefficients, out, suffixes, carries, weights, length, chunks, each, multiples);
         self.divide.launch(stream, grid, arguments)
+    }
+
+    pub fn prefix_products(
+        &self,
+        stream: &Stream,
+        out: DeviceVector<'_>,
+        elements: DeviceVector<'_>,
+        rows: usize,
+    ) -> Result<(), DeviceFault> {
+        if common_length(out, &[elements])? == 0 {
+            return Ok(());
+        }
+        let length = row_length(elements, rows)? as u64;
+        let each = chain_length(rows as u64, length, self.blocks);
+        let chunks = length.div_ceil(each * u64::from(THREADS)) as usize;
+        let blocks = rows * chunks;
+        let chains = blocks * THREADS as usize;
+        let products = if chunks > 1 { blocks } else { 0 };
+        let scratch = self.arena.lease(stream, (chains + products) as u64 * ELEMENT_BYTES)?;
+        let part = |first, count| scratch.all().slice(first, count).expect("inside the lease");
+        let prefixes = part(0, chains);
+        let products = part(chains, products);
+        let grid = grid(blocks as u64)?;
+        let (chunks, each) = (chunks as u32, each as u32);
+        let arguments = (elements, prefixes, products, length, chunks, each);
+        self.chain_products.launch(stream, grid, arguments)?;
+        self.prefix_products(stream, products, products, rows)?;
+        let arguments = (elements, out, prefixes, products, length, chunks, each);
+        self.prefix_products.launch(stream, grid, arguments)
     }
 }
 
