@@ -5,13 +5,13 @@ use std::{
     io::{self, Write as _},
 };
 
+use capstan_proofs::groth16::Groth16Error;
 use serde_json::json;
 
 use super::plain_text::without_controls;
 use crate::{
     client::{ClientError, Code, ConnectCause, Reason},
     formats::FormatError,
-    groth16::Groth16Error,
 };
 
 /// Exit codes, explained by [`HELP`]; those from 64 to 78 follow sysexits.h.

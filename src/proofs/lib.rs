@@ -3,15 +3,12 @@
 //! Use the package `capstan`: this one belongs to it, and may change with each release.
 #![deny(unsafe_code, missing_docs, clippy::unwrap_used)]
 
-#[cfg(feature = "formats")]
 pub mod formats;
 #[cfg(feature = "groth16")]
 pub mod groth16;
 pub mod kzg;
 
 use capstan_client as client;
-#[cfg(feature = "formats")]
-use capstan_math::curve;
-use capstan_math::error;
 #[cfg(feature = "groth16")]
 use capstan_math::sparse;
+use capstan_math::{curve, error};

@@ -253,7 +253,6 @@ fn no_freed_block_holds_a_secret() {
     sent_chunks::run(&bench);
     failures(&bench);
     uploads(&bench);
-    #[cfg(feature = "formats")]
     text(&bench, &canonical);
 }
 
@@ -360,7 +359,6 @@ fn uploads(bench: &JobRunner) {
     });
 }
 
-#[cfg(feature = "formats")]
 fn text(bench: &JobRunner, canonical: &[u8]) {
     use capstan::formats::scalars::{Notation, to_text};
     bench.assert_wiped("text", |_| {

@@ -63,9 +63,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("telemetry", &[]),
     ("tenant", &[]),
     ("worker", &["telemetry"]),
-    // capstan
-    ("cli", &["embedded"]),
-    ("embedded", &[]),
 ];
 
 /// Leftovers that must not be committed, cut in two so that this file passes.

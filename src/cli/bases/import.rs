@@ -7,20 +7,18 @@ use clap::Args;
 
 use super::list::print_list;
 use crate::{
-    cli::{
-        args::word,
-        exit::{CliFailure, Exit, Result, fail},
-        input,
-        output::Ui,
-        progress::TerminalProgress,
-        random::blocking,
-    },
+    args::word,
     client::{BasesInfo, Client, Group, PutOptions},
+    exit::{CliFailure, Exit, Result, fail},
     formats::{
         self, PointSet,
         detect::{self, PointFormat},
         kzg::SetupList,
     },
+    input,
+    output::Ui,
+    progress::TerminalProgress,
+    random::blocking,
 };
 
 #[derive(Debug, Args)]

@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use super::{matrix_report, report};
 use crate::{
-    cli::{exit::Result, output::Ui},
     client::{BasesInfo, MatrixInfo},
+    exit::Result,
+    output::Ui,
 };
 
 /// Prints all objects: one list as JSON, or a table for each kind.

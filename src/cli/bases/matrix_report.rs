@@ -4,11 +4,9 @@ use serde_json::{Value, json};
 
 use super::report::{storage, utc};
 use crate::{
-    cli::{
-        exit::Result,
-        output::{Ui, bytes_text, table},
-    },
     client::MatrixInfo,
+    exit::Result,
+    output::{Ui, bytes_text, table},
 };
 
 /// Prints a table with full ids, so that they can be copied.

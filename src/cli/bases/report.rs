@@ -6,11 +6,9 @@ use serde_json::{Value, json};
 
 use super::residency;
 use crate::{
-    cli::{
-        exit::Result,
-        output::{Ui, bytes_text, table},
-    },
     client::BasesInfo,
+    exit::Result,
+    output::{Ui, bytes_text, table},
 };
 
 /// Prints full ids, so that they can be copied.

@@ -10,17 +10,15 @@ use super::{
     shared::{self, WorkerVector},
 };
 use crate::{
-    cli::{
-        exit::{CliFailure, Exit, Result},
-        output::Ui,
-        progress::TerminalProgress,
-        random::{blocking, random},
-    },
     client::{
         BasesHandle, BasesId, Client, CurvePoint, Fr, G1Affine, G2Affine, MsmOptions, MsmResult,
         NttOptions, NttReport, PutOptions,
     },
     curve::points::content_hash,
+    exit::{CliFailure, Exit, Result},
+    output::Ui,
+    progress::TerminalProgress,
+    random::{blocking, random},
 };
 
 /// Vectors that are filled at a time take at most this much memory, unless one takes more.

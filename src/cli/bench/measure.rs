@@ -10,8 +10,8 @@ use tokio::{sync::Barrier, task::JoinSet};
 
 use super::{jobs::BenchJob, measurement::Measurement, shared::WorkerVector};
 use crate::{
-    cli::exit::{CliFailure, Exit, Result},
     client::{Client, Execution, Reason, Timing},
+    exit::{CliFailure, Exit, Result},
 };
 
 /// Longer latencies are recorded as this value.

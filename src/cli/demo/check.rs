@@ -6,9 +6,9 @@ use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use rayon::prelude::*;
 
 use crate::{
-    cli::exit::{Exit, Result, fail},
     client::{CurvePoint, Fr, G1Affine, G1Projective, G2Affine, G2Projective},
     curve::reverse_bits,
+    exit::{Exit, Result, fail},
     formats::PointSet,
 };
 
@@ -150,9 +150,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        cli::random::random,
         client::PointEncoding,
         curve::{Group, points::encode},
+        random::random,
     };
 
     const N: usize = 4;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use plotters::{coord::Shift, prelude::*};
 
 use super::phases::ProofPhase;
-use crate::cli::output::time_text;
+use crate::output::time_text;
 
 const WIDTH: u32 = 1200;
 const ROW_HEIGHT: u32 = 44;

@@ -1,11 +1,8 @@
 //! The server that computes proofs: one that runs, or one in this process.
 
+use crate::{args::GlobalArgs, client::Client, exit::Result};
 #[cfg(feature = "server")]
-use crate::{cli::exit::print_problem, embedded::EmbeddedServer};
-use crate::{
-    cli::{args::GlobalArgs, exit::Result},
-    client::Client,
-};
+use crate::{embedded::EmbeddedServer, exit::print_problem};
 
 pub struct ProofServer {
     pub client: Client,

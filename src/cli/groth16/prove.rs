@@ -5,22 +5,20 @@ use std::path::{Path, PathBuf};
 use ark_bls12_381::Bls12_381;
 use ark_groth16::ProvingKey;
 use ark_serialize::{CanonicalSerialize, Compress};
+use capstan_proofs::groth16::{ConstraintMatrices, Groth16Key, Groth16Prover, ReportedProof};
 use clap::Args;
 use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::{files, phases::ProofPhases, plot, proof_server::ProofServer, verify};
 use crate::{
-    cli::{
-        args::GlobalArgs,
-        exit::{Exit, Result, fail},
-        output::{Ui, microseconds, time_text},
-        pending_file::{PendingFile, check_distinct},
-        progress::TerminalProgress,
-        random::{blocking, secret},
-    },
+    args::GlobalArgs,
     client::{Fr, PutOptions, RunOptions},
-    groth16::{ConstraintMatrices, Groth16Key, Groth16Prover, ReportedProof},
+    exit::{Exit, Result, fail},
+    output::{Ui, microseconds, time_text},
+    pending_file::{PendingFile, check_distinct},
+    progress::TerminalProgress,
+    random::{blocking, secret},
 };
 
 #[derive(Debug, Args)]

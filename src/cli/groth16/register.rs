@@ -2,21 +2,19 @@
 
 use std::path::PathBuf;
 
+use capstan_proofs::groth16::Groth16Key;
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::files;
 use crate::{
-    cli::{
-        args::GlobalArgs,
-        exit::Result,
-        output::Ui,
-        pending_file::{PendingFile, check_distinct},
-        progress::TerminalProgress,
-    },
+    args::GlobalArgs,
     client::{CurvePoint, MatrixHandle, PointEncoding, PutOptions},
     curve::points::encode,
-    groth16::Groth16Key,
+    exit::Result,
+    output::Ui,
+    pending_file::{PendingFile, check_distinct},
+    progress::TerminalProgress,
 };
 
 /// The version of the description that clients read.

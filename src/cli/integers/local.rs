@@ -2,7 +2,7 @@
 
 use zeroize::Zeroizing;
 
-use crate::cli::exit::{CliFailure, Exit, Result};
+use crate::exit::{CliFailure, Exit, Result};
 
 /// Limbs that are wiped when dropped.
 type Limbs = Zeroizing<Vec<u32>>;
@@ -14,9 +14,10 @@ type Limbs = Zeroizing<Vec<u32>>;
 pub fn multiply(a: Limbs, b: Option<Limbs>) -> Result<Limbs> {
     use std::mem;
 
-    use capstan_engine::integers::{self, IntegerFactors};
-
-    use crate::engine::{JobControl, cpu::CpuEngine};
+    use capstan_engine::{
+        engines::{JobControl, cpu::CpuEngine},
+        integers::{self, IntegerFactors},
+    };
 
     let failed = |error: crate::error::Error| CliFailure::new(Exit::Failed, error.to_string());
     let length = check_length(a.len(), b.as_ref().map_or(a.len(), |b| b.len()))?;

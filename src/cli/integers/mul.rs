@@ -15,16 +15,14 @@ use super::{
     local,
 };
 use crate::{
-    cli::{
-        args::{GlobalArgs, word},
-        exit::{CliFailure, Exit, Result, fail},
-        input,
-        output::{OutputTarget, Ui, microseconds, time_text, with_timings},
-        pending_file::check_distinct,
-        progress::TerminalProgress,
-        random::blocking,
-    },
+    args::{GlobalArgs, word},
     client::{Client, Execution, RunOptions, Timing, Verification},
+    exit::{CliFailure, Exit, Result, fail},
+    input,
+    output::{OutputTarget, Ui, microseconds, time_text, with_timings},
+    pending_file::check_distinct,
+    progress::TerminalProgress,
+    random::blocking,
 };
 
 #[derive(Debug, Args)]

@@ -7,19 +7,17 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use crate::{
-    cli::{
-        args::{SCALAR_FORMATS, ScalarFormat, word},
-        exit::{Exit, Result, fail},
-        input::{self, ScalarBytes},
-        ntt, ntt31,
-        output::{OutputTarget, Ui, with_timings},
-        progress::TerminalProgress,
-    },
+    args::{SCALAR_FORMATS, ScalarFormat, word},
     client::{
         Client, Execution, PolyFactors, PolyMulOptions, PolyReduction, Prime31, ScalarEncoding,
         Timing, Verification,
     },
     curve::scalars::encode_fr,
+    exit::{Exit, Result, fail},
+    input::{self, ScalarBytes},
+    ntt, ntt31,
+    output::{OutputTarget, Ui, with_timings},
+    progress::TerminalProgress,
 };
 
 #[derive(Debug, Args)]

@@ -6,11 +6,9 @@ use clap::Args;
 
 use super::file::{self, ProgramFile};
 use crate::{
-    cli::{
-        args::{SCALAR_FORMATS, ScalarFormat, word},
-        exit::{Exit, Result, fail},
-    },
+    args::{SCALAR_FORMATS, ScalarFormat, word},
     client::Verification,
+    exit::{Exit, Result, fail},
 };
 
 #[derive(Debug, Args)]

@@ -10,16 +10,14 @@ use super::{
     file::{FrText, NamedStep, ProgramFile, StepText},
 };
 use crate::{
-    cli::{
-        bases,
-        exit::{CliFailure, Exit, Result, fail},
-    },
+    bases,
     client::{
         BasesHandle, BasesInfo, BitMatrixValue, Client, ClientError, ClientProgram, Constant,
         CurvePoint, G1Affine, G2Affine, Group, MatrixHandle, MatrixInfo, NttTransform, PointsValue,
         PolyReduction, ProgramBuilder, ProgramRun, VectorValue,
     },
     error::FieldProblem,
+    exit::{CliFailure, Exit, Result, fail},
 };
 
 /// A value of any kind.

@@ -4,9 +4,9 @@ use capstan_math::{field::FieldId, gf2::COLUMNS_MAX, operation::PRODUCT_LIMBS_MA
 
 use super::file::{NamedStep, ProgramFile, StepText};
 use crate::{
-    cli::exit::{CliFailure, Exit, Result},
     client::{ClientError, VectorValue},
     error::FieldProblem,
+    exit::{CliFailure, Exit, Result},
 };
 
 /// Adds the name of the step that is wrong to a failure.

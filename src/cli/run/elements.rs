@@ -13,15 +13,13 @@ use super::{
     file::{ProgramFile, StepText},
 };
 use crate::{
-    cli::{
-        exit::{CliFailure, Exit, Result, fail},
-        gf2::files,
-        input::{self, ScalarBytes},
-        integers::digits,
-        ntt31,
-        output::Ui,
-    },
     client::{BitMatrix, ScalarEncoding},
+    exit::{CliFailure, Exit, Result, fail},
+    gf2::files,
+    input::{self, ScalarBytes},
+    integers::digits,
+    ntt31,
+    output::Ui,
 };
 
 /// Limbs of all integers of a file, each as long as the longest: 4 GiB.

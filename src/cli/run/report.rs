@@ -17,21 +17,17 @@ use super::{
     file::{NamedStep, ProgramFile},
 };
 use crate::{
-    cli::{
-        args::ScalarFormat,
-        exit::{Exit, Result, fail},
-        integers::digits::{self, DigitRadix},
-        ntt31,
-        output::{
-            OutputTarget, Ui, bytes_text, microseconds, time_text, verify_name, with_timings,
-        },
-    },
+    args::ScalarFormat,
     client::{
         BitMatrix, CurvePoint, Fr, Group, PointsValue, RunEstimate, RunResult, RunStep,
         ScalarEncoding, SumEncoding, VectorValue,
     },
     curve::{points::encode_sums, scalars::encode_fr},
+    exit::{Exit, Result, fail},
     formats::scalars::{self, Notation},
+    integers::digits::{self, DigitRadix},
+    ntt31,
+    output::{OutputTarget, Ui, bytes_text, microseconds, time_text, verify_name, with_timings},
 };
 
 /// Encoding of points in files and on standard output.

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use super::{daemon_config::DaemonConfig, sockets::DaemonProcess};
 use crate::{
-    cli::doctor::{
+    config::is_absent,
+    doctor::{
         files::{CheckedFile, Secrecy},
         finding::DoctorFinding,
     },
-    config::is_absent,
 };
 
 pub fn check(read: &DaemonConfig, daemon: Option<&DaemonProcess>) -> Vec<DoctorFinding> {

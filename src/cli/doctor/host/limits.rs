@@ -9,8 +9,9 @@ use rustix::{
 
 use super::sockets::DaemonProcess;
 use crate::{
-    cli::{doctor::finding::DoctorFinding, output::bytes_text},
     config::{Config, available_to, process_limit, swap_limit_bytes},
+    doctor::finding::DoctorFinding,
+    output::bytes_text,
     server::ServerSettings,
 };
 
@@ -260,8 +261,8 @@ fn sealed_memory(facts: &LimitFacts) -> DoctorFinding {
 mod tests {
     use super::*;
     use crate::{
-        cli::doctor::finding::Severity,
         config::{SettingValues, command},
+        doctor::finding::Severity,
     };
 
     fn enough(settings: &ServerSettings) -> LimitFacts {

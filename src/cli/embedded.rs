@@ -1,12 +1,10 @@
 //! A server in the caller's process, on a free port of the loopback.
 
+pub use capstan_server::grpc::ServeError;
+use capstan_server::grpc::{Drainer, Engines, Server, ServerSettings};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-pub use crate::server::ServeError;
-use crate::{
-    error,
-    server::{Drainer, Engines, Server, ServerSettings},
-};
+use crate::error;
 
 /// A server that is a task of the caller's runtime.
 pub struct EmbeddedServer {
@@ -60,11 +58,9 @@ mod gpu {
         time::Duration,
     };
 
-    use crate::{
-        device::{self, DeviceFault, FaultClass},
-        engine::{EngineOptions, cpu::ArkworksEngine},
-        server::Engines,
-    };
+    use capstan_engine::{EngineOptions, engines::cpu::ArkworksEngine};
+    use capstan_gpu::device::{self, DeviceFault, FaultClass};
+    use capstan_server::grpc::Engines;
 
     /// A share of the free device memory: other processes may need the rest.
     const MEMORY_PERCENT: u64 = 25;

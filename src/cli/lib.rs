@@ -1,6 +1,8 @@
-//! The command line on top of the client. Each command has a module; they share `args`, `exit`,
+//! The command line on top of Capstan's client. Each command has a module; they share `args`, `exit`,
 //! `input`, `output`, `pending_file`, `plain_text`, `progress` and `random`.
-
+//!
+//! Use the package `capstan`: this one belongs to it, and may change with each release.
+#![deny(unsafe_code, missing_docs, clippy::unwrap_used)]
 // Printing must not panic: use `exit::print_error` and `output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -10,6 +12,8 @@ mod bench;
 #[cfg(feature = "server")]
 mod demo;
 mod doctor;
+#[cfg(feature = "server")]
+mod embedded;
 mod exit;
 mod gf2;
 mod groth16;
@@ -32,6 +36,12 @@ mod token;
 
 use std::{process::ExitCode, time::Duration};
 
+use capstan_client as client;
+use capstan_identity as identity;
+use capstan_math::{curve, error};
+use capstan_proofs::formats;
+#[cfg(feature = "server")]
+use capstan_server::{config, grpc as server};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use serde_json::json;
