@@ -3,14 +3,14 @@
 
 #[cfg(feature = "cli")]
 pub mod cli;
-#[cfg(all(feature = "server", feature = "cli"))]
+#[cfg(feature = "cli")]
 mod embedded;
 
 #[cfg(feature = "client")]
 #[doc(inline)]
 pub use capstan_client as client;
 #[doc(inline)]
-pub use capstan_math::{curve, error, sparse};
+pub use capstan_math::{curve, error, runner, sparse};
 #[cfg(feature = "formats")]
 #[doc(inline)]
 pub use capstan_proofs::formats;
@@ -26,17 +26,29 @@ pub use capstan_server::{config, grpc as server, telemetry};
 
 /// Computing without a server: [`Engine`](engine::Engine) in the caller's process, and the engines
 /// below it.
-#[cfg(feature = "server")]
+#[cfg(any(feature = "server", feature = "cli"))]
 pub mod engine {
     pub use capstan_engine::{
-        Engine, EngineBases, EngineInput, EngineOptions, EngineOutput, EngineRun, engines::*, steps,
+        Engine, EngineInput, EngineOptions, EngineRun, ProgramBuilder, engines::*,
+    };
+    pub use capstan_math::{
+        builder::{
+            BitMatrixValue, BuiltProgram, NttTransform, PointsValue, ProgramBases, ProgramMatrix,
+            VectorValue,
+        },
+        operation::PolyReduction,
+        program::{Constant, Verification},
+        runner::{RunOptions, RunValues},
     };
 }
 
 // For the tests and benchmarks of this package. Not a stable API.
 #[doc(hidden)]
-pub use capstan_math::{field, gf2, operation, program};
+pub use capstan_math::{builder, field, gf2, operation, program};
 // `capstan token` edits the file that the daemon reads.
+#[cfg(any(feature = "server", feature = "cli"))]
+#[doc(hidden)]
+pub use capstan_gpu::device;
 #[cfg(any(feature = "server", feature = "cli"))]
 #[doc(hidden)]
 pub use capstan_identity as identity;
@@ -44,7 +56,7 @@ pub use capstan_identity as identity;
 #[doc(hidden)]
 pub use {
     capstan_engine::{buffer, exec, integers, ops, sync, verify},
-    capstan_gpu::{device, gf2_elimination, msm, ntt, ntt31},
+    capstan_gpu::{gf2_elimination, msm, ntt, ntt31},
     capstan_proto as wire, capstan_region as region,
     capstan_server::{jobs, store, tenant, worker},
 };
