@@ -5,7 +5,7 @@
 #[doc(inline)]
 pub use capstan_cli as cli;
 #[doc(inline)]
-pub use capstan_math::{curve, error, sparse};
+pub use capstan_math::{curve, error, runner, sparse};
 #[cfg(feature = "server")]
 #[doc(inline)]
 pub use capstan_server::{config, grpc as server, telemetry};
@@ -18,13 +18,22 @@ pub use {capstan_client as client, capstan_proofs::*};
 #[cfg(feature = "server")]
 pub mod engine {
     pub use capstan_engine::{
-        Engine, EngineBases, EngineInput, EngineOptions, EngineOutput, EngineRun, engines::*, steps,
+        Engine, EngineInput, EngineOptions, EngineRun, ProgramBuilder, engines::*,
+    };
+    pub use capstan_math::{
+        builder::{
+            BitMatrixValue, BuiltProgram, NttTransform, PointsValue, ProgramBases, ProgramMatrix,
+            VectorValue,
+        },
+        operation::PolyReduction,
+        program::{Constant, Verification},
+        runner::{RunOptions, RunValues},
     };
 }
 
 // For the tests and benchmarks of this package. Not a stable API.
 #[doc(hidden)]
-pub use capstan_math::{field, gf2, operation, program};
+pub use capstan_math::{builder, field, gf2, operation, program};
 #[cfg(feature = "server")]
 #[doc(hidden)]
 pub use {

@@ -12,7 +12,6 @@ mod bench;
 #[cfg(feature = "server")]
 mod demo;
 mod doctor;
-#[cfg(feature = "server")]
 mod embedded;
 mod exit;
 mod gf2;
@@ -38,7 +37,7 @@ use std::{process::ExitCode, time::Duration};
 
 use capstan_client as client;
 use capstan_identity as identity;
-use capstan_math::{curve, error};
+use capstan_math::{builder, curve, error, runner};
 use capstan_proofs::formats;
 #[cfg(feature = "server")]
 use capstan_server::{config, grpc as server};

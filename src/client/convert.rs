@@ -9,6 +9,7 @@ use capstan_math::{
     error::FieldProblem,
     field::Prime31,
     program::Verification,
+    runner::{Execution, Stage, Timing, ValueElements},
     sparse::SparseShape,
 };
 use rayon::prelude::*;
@@ -16,17 +17,10 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::{
     error::{ClientError, Result},
-    types::{
-        BasesId, BasesInfo, Direction, Execution, Order, Stage, Timing, UploadKey, VectorInfo,
-    },
+    types::{BasesId, BasesInfo, UploadKey, VectorInfo},
 };
 use crate::objects::matrix_handle::{MatrixId, MatrixInfo};
-use crate::wire::{counterparts, v1};
-
-counterparts! {
-    Direction, Direction: Forward, Inverse;
-    Order, Order: Natural, BitReversed;
-}
+use crate::wire::v1;
 
 pub(crate) fn scalar_encoding(encoding: ScalarEncoding) -> Result<i32> {
     let wire = v1::ScalarEncoding::try_from(encoding);
@@ -103,6 +97,16 @@ pub(crate) fn check_words(words: &mut [u32], field: Prime31) -> Result<()> {
     }
     words.fill(0);
     Err(ClientError::invalid_response("an element is not canonical"))
+}
+
+/// Errors: `InvalidResponse` if an element is not below the modulus.
+pub(crate) fn check_elements(elements: &mut ValueElements) -> Result<()> {
+    match elements {
+        ValueElements::Fr(elements) => check_canonical(elements),
+        ValueElements::Words(prime, words) => check_words(words, *prime),
+        // Every word is canonical.
+        ValueElements::Bits(_) | ValueElements::Limbs(_) => Ok(()),
+    }
 }
 
 pub(crate) fn verification(claimed: v1::Verify) -> Verification {

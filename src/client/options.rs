@@ -4,38 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use capstan_math::{
+    builder::{Direction, Order},
     curve::{Fr, layout::fr_as_bytes, points::SumEncoding, scalars::ScalarEncoding},
     program::Verification,
+    runner::Progress,
 };
 use zeroize::Zeroizing;
 
-use super::{
-    SharedVector,
-    shared_vector::RunVector,
-    types::{Direction, Order, UploadKey},
-};
+use super::{SharedVector, shared_vector::RunVector, types::UploadKey};
 use crate::transfer::payload::{OutgoingBytes, owned_fr};
-
-/// Called with the payload bytes handed to the transport (or received) so far and the total. It
-/// runs between chunks, so it must return quickly.
-pub type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
-
-/// How the server stores bases or a matrix.
-#[derive(Clone, Default)]
-pub struct PutOptions {
-    /// Label for people: at most 128 bytes of printable text.
-    pub label: String,
-    /// Store the object in the server's data directory, so that it survives a restart.
-    pub persist: bool,
-    /// Hold the object in this process as long as its handle or a program that uses it exists. A
-    /// call whose server does not know it then puts it again: because the server has restarted, or
-    /// because a proxy has chosen another one. Takes a copy of bases, but not of a matrix.
-    pub hold: bool,
-    /// Called as bytes are sent.
-    pub progress: Option<Progress>,
-    /// Time limit of the whole call, retries included; defaults to the client's.
-    pub deadline: Option<Duration>,
-}
 
 /// Options of an MSM.
 #[derive(Clone)]

@@ -6,13 +6,13 @@ use capstan_math::{
     curve::layout::{fr_as_bytes, fr_as_bytes_mut},
     error::FieldProblem,
     field::FieldId,
+    runner::ValueElements,
 };
 use zeroize::{Zeroize, Zeroizing};
 
 use super::{
     Client, Fr,
     error::{ClientError, Result},
-    run::ReceivedElements,
 };
 use crate::transfer::{mapped_region::ClientRegion, payload::OutgoingBytes};
 
@@ -301,13 +301,13 @@ impl RunVector {
 
     /// Replaces the elements by received ones, which suit the vector. Returns the old ones, or none
     /// if they were in a region.
-    pub(crate) fn replace(&mut self, received: &mut ReceivedElements) -> Option<ReceivedElements> {
+    pub(crate) fn replace(&mut self, received: &mut ValueElements) -> Option<ValueElements> {
         let old = match (self, received) {
-            (Self::Fr(vector), ReceivedElements::Fr(elements)) => {
-                ReceivedElements::Fr(vector.replace(mem::take(elements)))
+            (Self::Fr(vector), ValueElements::Fr(elements)) => {
+                ValueElements::Fr(vector.replace(mem::take(elements)))
             }
-            (Self::Words(vector), ReceivedElements::Words(prime, words)) => {
-                ReceivedElements::Words(*prime, vector.replace(mem::take(words)))
+            (Self::Words(vector), ValueElements::Words(prime, words)) => {
+                ValueElements::Words(*prime, vector.replace(mem::take(words)))
             }
             _ => return None,
         };

@@ -1,11 +1,11 @@
 //! Parameters and results of calls.
 
-use std::{fmt, marker::PhantomData, str::FromStr, sync::Arc, time::Duration};
+use std::{fmt, marker::PhantomData, str::FromStr, sync::Arc};
 
 use bytes::Bytes;
 use capstan_math::{
     curve::{Group, scalars::ScalarEncoding},
-    program::Verification,
+    runner::{Execution, Timing},
 };
 use zeroize::Zeroizing;
 
@@ -177,86 +177,6 @@ pub struct VectorInfo {
     pub encoding: ScalarEncoding,
     /// Number of elements.
     pub count: u64,
-}
-
-/// Direction of a transform.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Direction {
-    /// Coefficients to evaluations.
-    #[default]
-    Forward,
-    /// Evaluations to coefficients, scaled by 1/n.
-    Inverse,
-}
-
-/// Order of the elements in a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Order {
-    /// Element i is at index i.
-    #[default]
-    Natural,
-    /// Element i is at the index that reverses i's lg_n bits.
-    BitReversed,
-}
-
-/// Duration of each phase. Phases of one job may overlap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Timing {
-    /// Server: from the header to the last payload byte.
-    pub receive: Duration,
-    /// Server: waiting for a worker while data was available.
-    pub queue: Duration,
-    /// Server: decoding and computing.
-    pub compute: Duration,
-    /// Server: checking the result.
-    pub verify: Duration,
-    /// Server: encoding the result and handing it to the transport.
-    pub send: Duration,
-    /// Client: from the first payload byte until the last is handed to the transport. For a payload
-    /// in a single message: the whole call minus the server's phases.
-    pub upload: Duration,
-    /// Client: reading the result.
-    pub download: Duration,
-    /// Client: the whole call, retries included.
-    pub total: Duration,
-}
-
-impl Timing {
-    /// The longest duration of each phase.
-    pub(crate) fn longest(&self, other: &Self) -> Self {
-        Self {
-            receive: self.receive.max(other.receive),
-            queue: self.queue.max(other.queue),
-            compute: self.compute.max(other.compute),
-            verify: self.verify.max(other.verify),
-            send: self.send.max(other.send),
-            upload: self.upload.max(other.upload),
-            download: self.download.max(other.download),
-            total: self.total.max(other.total),
-        }
-    }
-}
-
-/// What computed the result, and how.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Execution {
-    /// Name of the engine, such as `cpu`.
-    pub engine: String,
-    /// Device and method, such as `2 threads, blst`.
-    pub device: String,
-    /// The check that the result passed.
-    pub verified: Verification,
-    /// Time of each stage on the device, in order; empty if the engine reports none.
-    pub stages: Vec<Stage>,
-}
-
-/// A stage of a job on the device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stage {
-    /// Such as `sort`.
-    pub name: String,
-    /// Time by the device's clock, summed over all pieces of the job.
-    pub duration: Duration,
 }
 
 /// Result of an MSM.

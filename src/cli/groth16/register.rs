@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::files;
 use crate::{
     args::GlobalArgs,
-    client::{CurvePoint, MatrixHandle, PointEncoding, PutOptions},
+    builder::{ProgramBases, ProgramMatrix},
+    client::{CurvePoint, PointEncoding, PutOptions},
     curve::points::encode,
     exit::Result,
     output::Ui,
@@ -74,7 +75,7 @@ pub async fn run(ui: Ui, global: &GlobalArgs, args: &RegisterArgs) -> Result<()>
 
 fn describe(key: &Groth16Key) -> Value {
     let (matrices, objects, points) = (key.matrices(), key.objects(), key.points());
-    let selection = |selection: &Option<MatrixHandle>| selection.as_ref().map(matrix_id);
+    let selection = |selection: &Option<ProgramMatrix>| selection.as_ref().map(matrix_id);
     json!({
         "format": FORMAT,
         "constraints": matrices.constraints(),
@@ -83,10 +84,10 @@ fn describe(key: &Groth16Key) -> Value {
         "objects": {
             "matrix_a": matrix_id(&objects.matrix_a),
             "matrix_b": matrix_id(&objects.matrix_b),
-            "a": objects.a.id().to_string(),
-            "b_g1": objects.b_g1.id().to_string(),
-            "b_g2": objects.b_g2.id().to_string(),
-            "c": objects.c.id().to_string(),
+            "a": bases_id(&objects.a),
+            "b_g1": bases_id(&objects.b_g1),
+            "b_g2": bases_id(&objects.b_g2),
+            "c": bases_id(&objects.c),
             "variables_of_a": selection(&objects.variables_of_a),
             "variables_of_b": selection(&objects.variables_of_b),
         },
@@ -100,8 +101,12 @@ fn describe(key: &Groth16Key) -> Value {
     })
 }
 
-fn matrix_id(matrix: &MatrixHandle) -> String {
-    matrix.id().to_string()
+fn matrix_id(matrix: &ProgramMatrix) -> String {
+    hex::encode(matrix.object.id)
+}
+
+fn bases_id<A>(bases: &ProgramBases<A>) -> String {
+    hex::encode(bases.object.id)
 }
 
 fn compressed(point: impl CurvePoint) -> String {

@@ -1,5 +1,11 @@
 //! Multiplies in this process.
 
+use std::mem;
+
+use capstan_engine::{
+    engines::{JobControl, cpu::CpuEngine},
+    integers::{self, IntegerFactors},
+};
 use zeroize::Zeroizing;
 
 use crate::exit::{CliFailure, Exit, Result};
@@ -10,15 +16,7 @@ type Limbs = Zeroizing<Vec<u32>>;
 /// The limbs of the product, or of the square of `a`.
 ///
 /// Errors: the product has too many limbs; there are no threads.
-#[cfg(feature = "server")]
 pub fn multiply(a: Limbs, b: Option<Limbs>) -> Result<Limbs> {
-    use std::mem;
-
-    use capstan_engine::{
-        engines::{JobControl, cpu::CpuEngine},
-        integers::{self, IntegerFactors},
-    };
-
     let failed = |error: crate::error::Error| CliFailure::new(Exit::Failed, error.to_string());
     let length = check_length(a.len(), b.as_ref().map_or(a.len(), |b| b.len()))?;
     let engine = CpuEngine::new(0).map_err(failed)?;
@@ -29,18 +27,6 @@ pub fn multiply(a: Limbs, b: Option<Limbs>) -> Result<Limbs> {
     let control = JobControl::default();
     integers::multiply(&engine, factors, &mut out, &control).map_err(failed)?;
     Ok(Zeroizing::new(mem::take(&mut out[0])))
-}
-
-/// Without the CPU engine, by the library alone.
-#[cfg(not(feature = "server"))]
-pub fn multiply(a: Limbs, b: Option<Limbs>) -> Result<Limbs> {
-    use super::digits::{integer, limbs};
-    check_length(a.len(), b.as_ref().map_or(a.len(), |b| b.len()))?;
-    let product = match b {
-        Some(b) => &*integer(&a) * &*integer(&b),
-        None => integer(&a).sqr(),
-    };
-    Ok(limbs(&Zeroizing::new(product)))
 }
 
 fn check_length(a: usize, b: usize) -> Result<usize> {

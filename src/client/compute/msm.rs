@@ -14,14 +14,14 @@ use capstan_math::{
 
 use crate::wire::v1::{self, msm_request::Scalars, msm_spec::Bases, msm_stream_request::Message};
 use crate::{
-    BasesHandle, BasesId, Client, CurvePoint, EncodedMsmResult, MsmOptions, MsmResult, ScalarInput,
-    UploadKey,
+    BasesHandle, BasesId, Client, CurvePoint, EncodedMsmResult, MsmOptions, MsmResult, Progress,
+    ScalarInput, UploadKey,
     call::{CallBudget, CallDeadline, CallFuture},
     connection::affinity::{AffinityKey, CallRoute},
     convert,
     error::{ClientError, Result},
     objects::{held::HeldObject, put_again::HeldObjects},
-    options::{Progress, ScalarPayload, UploadedScalars},
+    options::{ScalarPayload, UploadedScalars},
     transfer::{
         frames,
         payload::OutgoingBytes,
@@ -145,7 +145,7 @@ impl Client {
                 verify: v1::Verify::from(options.verify).into(),
             };
             let route = &self.msm_route(&spec, &scalars);
-            let mut held = HeldObjects::new(held);
+            let mut held = HeldObjects::new(held.to_vec());
             let (result, upload_time) = loop {
                 let sent = self.send_msm(&spec, len, scalars.clone(), &options, &mut call, route);
                 match sent.await {

@@ -5,14 +5,13 @@ use std::{mem, ptr, time::Duration};
 use capstan_math::{
     curve::{Fr, scalars::ScalarEncoding},
     field::{FieldId, Prime31},
-    operation::InputStep,
+    runner::ValueElements,
 };
 
 use crate::{
     Client, Execution, InputElements, PolyReduction, ProgramBuilder, ProgramRun, Progress,
     RunOptions, ScalarInput, Timing, Verification, convert,
     error::{ClientError, Result},
-    run::ReceivedElements,
 };
 
 /// Options of a product of polynomials. The default computes one whole product.
@@ -75,7 +74,7 @@ pub struct PolyFactors<'a> {
 }
 
 struct ReceivedProducts {
-    elements: ReceivedElements,
+    elements: ValueElements,
     timing: Timing,
     execution: Execution,
 }
@@ -125,7 +124,7 @@ impl Client {
         options: PolyMulOptions,
     ) -> Result<PolyMulResult<Fr>> {
         let done = self.run_product(FieldId::Bls12381Fr, factors, options).await?;
-        let ReceivedElements::Fr(mut elements) = done.elements else { return Err(other_field()) };
+        let ValueElements::Fr(mut elements) = done.elements else { return Err(other_field()) };
         let (timing, execution) = (done.timing, done.execution);
         Ok(PolyMulResult { coefficients: mem::take(&mut *elements), timing, execution })
     }
@@ -139,7 +138,7 @@ impl Client {
         options: PolyMulOptions,
     ) -> Result<PolyMulResult<u32>> {
         let done = self.run_product(field.into(), factors, options).await?;
-        let ReceivedElements::Words(_, mut words) = done.elements else {
+        let ValueElements::Words(_, mut words) = done.elements else {
             return Err(other_field());
         };
         let (timing, execution) = (done.timing, done.execution);
@@ -157,7 +156,7 @@ impl Client {
         let mut program = ProgramBuilder::new();
         let mut input = |name, bytes: &[u8]| {
             let length = row_length(name, bytes, encoding, options.batch)?;
-            program.vector(&[], InputStep { field, rows: options.batch, length })
+            program.input_over(field, options.batch, length)
         };
         let left = input("a", a)?;
         let right = if is_square { left } else { input("b", b)? };

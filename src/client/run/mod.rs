@@ -2,7 +2,6 @@
 //! receives, `staged` finds shared memory for large vectors, and `result` has what a run returns.
 
 mod plan;
-mod received;
 mod request;
 mod result;
 mod staged;
@@ -12,13 +11,21 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-pub use request::{InputElements, ProgramRun, RunOptions};
-pub use result::{RunEstimate, RunResult, RunStep};
+use capstan_math::{
+    builder::BuiltProgram,
+    runner::{self, RunOptions, RunStep, ValueElements},
+};
+pub use request::{InputElements, ProgramRun};
+pub use result::{RunEstimate, RunResult};
 
-pub(crate) use self::received::ReceivedElements;
+pub(crate) use self::{
+    request::{Delivery, GivenElements, WantedOutput},
+    result::OutputContent,
+};
+
 use self::{
     plan::{ElementSource, PlannedDelivery, RunPlan},
-    result::{OutputContent, ReturnedValue},
+    result::ReturnedValue,
     staged::StagedRun,
     transfer::{RunReply, RunTransfer},
 };
@@ -27,7 +34,7 @@ use super::{
     call::{CallBudget, CallFuture},
     convert,
     error::{ClientError, Result},
-    program::ClientProgram,
+    program,
 };
 use crate::wire::{
     self,
@@ -44,13 +51,13 @@ impl Client {
     ///
     /// Errors: `Refused`; `InvalidResponse` if the server answers with another id than the hash of
     /// the program.
-    pub async fn put_program(&self, program: &ClientProgram) -> Result<ClientProgram> {
+    pub async fn put_program(&self, program: &BuiltProgram) -> Result<BuiltProgram> {
         let mut call = self.begin_call(None)?;
         let route = self.program_route(program);
         let put = self.put_steps(program, &mut call, &route).await?;
         let id = put.program_id.as_ref().try_into();
         let id = id.map_err(|_| ClientError::invalid_response("the id is not 32 bytes long"))?;
-        convert::require_id(&id, &wire::program_id(&wire::encoded(program.message())))?;
+        convert::require_id(&id, &wire::program_id(&wire::encoded(&program::message(program))))?;
         Ok(program.stored_as(id))
     }
 
@@ -81,8 +88,9 @@ impl Client {
         run: &ProgramRun<'_>,
         verify: Verification,
     ) -> Result<RunEstimate> {
-        plan::check_values(run)?;
-        let program = program_ref::Program::Inline(run.program.message().clone());
+        let outputs = run.outputs.iter().map(|output| output.program);
+        runner::check_values(&run.program, &run.inputs, outputs)?;
+        let program = program_ref::Program::Inline(program::message(&run.program));
         let request = v1::EstimateRequest {
             program: Some(v1::ProgramRef { program: Some(program) }),
             outputs: run.outputs.iter().map(|output| output.value.0).collect(),
@@ -117,13 +125,13 @@ impl Client {
 
     fn put_steps<'a>(
         &'a self,
-        program: &'a ClientProgram,
+        program: &'a BuiltProgram,
         call: &'a mut CallBudget,
         route: &'a CallRoute,
     ) -> CallFuture<'a, v1::PutProgramResponse> {
         Box::pin(async move {
             let send = |request| async move { self.store(route).put_program(request).await };
-            let program = Some(program.message().clone());
+            let program = Some(program::message(program));
             call.unary(v1::PutProgramRequest { program }, send).await
         })
     }
@@ -161,7 +169,7 @@ impl Client {
         }
         let transfer = RunTransfer::new(self, &plan, options, route.clone());
         let mut memory = StagedRun::new(self, &plan);
-        let mut held = HeldObjects::new(plan.program.held());
+        let mut held = HeldObjects::new(program::held(&plan.program));
         let mut has_program = false;
         let reply = loop {
             let error = match transfer.run(&mut memory, &mut call).await {
@@ -195,8 +203,8 @@ impl Client {
         ReleaseOnDrop::new(self, vector.id, route)
     }
 
-    fn program_route(&self, program: &ClientProgram) -> CallRoute {
-        match program.first_object().or(program.id()) {
+    fn program_route(&self, program: &BuiltProgram) -> CallRoute {
+        match program.objects().first().map(|object| object.id).or(program.id()) {
             Some(id) => self.route(|| AffinityKey::of_object(&id)),
             None => self.free_route(),
         }
@@ -254,11 +262,11 @@ impl Client {
             if let PlannedDelivery::Download(vector) = &output.delivery
                 && elements.len() == 0
             {
-                elements = ReceivedElements::zeros(output.field, vector.count)?;
+                elements = ValueElements::zeros(output.field, vector.count)?;
                 let bytes = elements.as_bytes_mut();
                 self.read_vector(vector, route.clone(), bytes, received, call.deadline).await?;
             }
-            elements.check()?;
+            convert::check_elements(&mut elements)?;
             let content = match output.delivery {
                 PlannedDelivery::Send { .. } | PlannedDelivery::Download(_) => {
                     OutputContent::Vector(elements)

@@ -2,27 +2,26 @@
 
 use bytes::Bytes;
 use capstan_math::{
+    builder::BuiltProgram,
     curve::{
         G1Affine, G2Affine, Group,
         points::{MsmSums, SumEncoding, decode_sums},
         scalars::ScalarEncoding,
     },
-    error::{Error, FieldProblem},
+    error::FieldProblem,
     field::FieldId,
     program::{
-        self, ExternalOperand, InputSpec, Liveness, OutputKind, OutputSpec, PointsShape,
-        ResultMemory, StepProblem, ValueId, VectorShape,
+        self, InputSpec, Liveness, OutputKind, OutputSpec, PointsShape, ResultMemory, ValueId,
+        VectorShape,
     },
+    runner::{self, EarlyListener, GivenInput},
 };
 
-use super::request::{
-    Delivery, EarlyListener, GivenElements, InputElements, ProgramRun, WantedOutput,
-};
+use super::request::{Delivery, GivenElements, InputElements, ProgramRun, WantedOutput};
 use crate::{
     UploadKey, VectorInfo, convert,
     error::{ClientError, Result},
     options::{ScalarPayload, UploadedScalars},
-    program::ClientProgram,
     transfer::payload::OutgoingBytes,
     wire::v1::{self, program_output},
 };
@@ -35,7 +34,7 @@ const POINTS: SumEncoding = SumEncoding::Projective;
 
 /// A run whose inputs and outputs suit its program.
 pub(super) struct RunPlan<'a> {
-    pub program: ClientProgram,
+    pub program: BuiltProgram,
     /// One for each input of the program, in order.
     pub inputs: Vec<PlannedInput<'a>>,
     pub outputs: Vec<PlannedOutput>,
@@ -83,12 +82,13 @@ impl<'a> RunPlan<'a> {
     /// Errors: `InvalidProgram` for inputs or outputs that do not suit the program.
     pub fn new(run: &'a ProgramRun<'_>, has_several_connections: bool) -> Result<Self> {
         let program = run.program.program();
-        check_values(run)?;
+        let tags = run.outputs.iter().map(|output| output.program);
+        let inputs = runner::check_given(&run.program, &run.inputs, tags)?;
         let wanted: Vec<_> = run.outputs.iter().map(output_spec).collect();
         let values: Vec<_> = wanted.iter().map(|output| output.value).collect();
         let liveness = Liveness::new(program, &values, ResultMemory::Reused)?;
-        let inputs = program.operands(ExternalOperand::Input);
-        let inputs: Vec<_> = inputs.map(|value| plan_input(run, value)).collect::<Result<_>>()?;
+        let inputs = inputs.into_iter().map(|given| plan_input(run, given));
+        let inputs: Vec<_> = inputs.collect::<Result<_>>()?;
         let given: Vec<_> = inputs.iter().map(|input| input.spec).collect();
         program::check_call(program, &liveness, &given, &wanted)?;
         let outputs = run.outputs.iter();
@@ -175,31 +175,12 @@ pub(super) fn region_start(id: [u8; 16]) -> v1::RegionPlace {
     v1::RegionPlace { region_id: Bytes::copy_from_slice(&id), offset: 0 }
 }
 
-/// Checks that the run's handles belong to its program.
-pub(super) fn check_values(run: &ProgramRun<'_>) -> Result<()> {
-    let (tag, program) = (run.program.tag(), run.program.program());
-    let refused = |field, index, problem| Err(Error::element(field, index as u64, problem).into());
-    for (index, given) in run.inputs.iter().enumerate() {
-        if given.program != tag {
-            return refused("inputs", index, FieldProblem::OtherProgram);
-        }
-        if !program.operands(ExternalOperand::Input).any(|input| input == given.value) {
-            let problem = StepProblem::step(FieldProblem::NotInput);
-            return Err(program.step_error(given.value, problem).into());
-        }
-    }
-    match run.outputs.iter().position(|output| output.program != tag) {
-        Some(index) => refused("outputs", index, FieldProblem::OtherProgram),
-        None => Ok(()),
-    }
-}
-
-/// The elements of the input step that makes `value`.
-fn plan_input<'a>(run: &'a ProgramRun<'_>, value: ValueId) -> Result<PlannedInput<'a>> {
-    let given = run.inputs.iter().rev().find(|given| given.value == value);
-    let given = given.ok_or_else(|| {
-        run.program.program().step_error(value, StepProblem::step(FieldProblem::Missing))
-    })?;
+/// The elements that are given for an input.
+fn plan_input<'a>(
+    run: &'a ProgramRun<'_>,
+    given: &'a GivenInput<GivenElements<'_>>,
+) -> Result<PlannedInput<'a>> {
+    let value = given.value;
     let InputElements { elements, offset, reduce } = match &given.input {
         GivenElements::Elements(elements) => elements.clone(),
         GivenElements::OfVector(number) => (&run.vectors[*number]).into(),

@@ -2,13 +2,12 @@
 
 use std::{collections::HashSet, future, sync::Arc, time::Duration};
 
+use capstan_math::runner::{RunOptions, ValueElements};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
     plan::{self, ElementSource, PlannedDelivery, RunPlan},
-    received::ReceivedElements,
-    request::RunOptions,
     staged::StagedRun,
 };
 use crate::{
@@ -17,6 +16,7 @@ use crate::{
     connection::affinity::{AffinityKey, CallRoute},
     convert,
     error::{ClientError, Result},
+    program,
     transfer::{
         download::{DownloadProgress, copy_chunk},
         frames,
@@ -25,7 +25,7 @@ use crate::{
         upload::{self, ChunkQueue, MessageSender},
     },
     wire::{
-        MessageReader,
+        self, MessageReader,
         v1::{self, program_input::Source, run_request::Message, run_response::Message as Answer},
     },
 };
@@ -65,7 +65,7 @@ struct InputUpload<'a> {
 
 /// An output of which some bytes have arrived.
 struct PartialOutput {
-    elements: ReceivedElements,
+    elements: ValueElements,
     bytes: usize,
 }
 
@@ -73,7 +73,7 @@ struct PartialOutput {
 pub(super) struct RunReply {
     pub result: v1::RunResult,
     /// The elements of each output that was sent; empty for the others.
-    pub vectors: Vec<ReceivedElements>,
+    pub vectors: Vec<ValueElements>,
     /// `None` if all inputs were in the first message.
     pub upload: Option<Duration>,
     pub download: Duration,
@@ -129,7 +129,7 @@ impl<'a> RunTransfer<'a> {
         for (index, output) in self.plan.outputs.iter().enumerate() {
             if memory.holds_output(index) {
                 let count = output.received_bytes() / output.field.element_bytes();
-                let mut elements = ReceivedElements::zeros(output.field, count)?;
+                let mut elements = ValueElements::zeros(output.field, count)?;
                 memory.copy_output(self.client, index, elements.as_bytes_mut());
                 reply.vectors[index] = elements;
                 self.received.add(output.received_bytes());
@@ -174,7 +174,8 @@ impl<'a> RunTransfer<'a> {
         'a: 'm,
     {
         let (client, plan) = (self.client, self.plan);
-        let mut room = client.inner.message_bytes.saturating_sub(plan.program.message_bytes());
+        let reference = program::reference(&plan.program);
+        let mut room = client.inner.message_bytes.saturating_sub(wire::encoded_bytes(&reference));
         let (mut inputs, mut uploads, mut staged) = (Vec::new(), Vec::new(), Vec::new());
         // What each upload has sent, and what the header sends.
         let sent = Arc::new(Mutex::new(vec![0; plan.inputs.len()]));
@@ -215,7 +216,7 @@ impl<'a> RunTransfer<'a> {
             output.message(memory.and_then(|memory| memory.output_place(index)))
         });
         let outputs = outputs.collect::<Result<_>>()?;
-        let program = Some(plan.program.reference());
+        let program = Some(reference);
         let header = v1::RunHeader { program, inputs, outputs, verify: self.verify.into() };
         Ok(PreparedRun { header, uploads, staged })
     }
@@ -280,11 +281,10 @@ impl<'a> RunTransfer<'a> {
                 PlannedDelivery::Send { elements } if !is_staged(index) => elements,
                 _ => 0,
             };
-            ReceivedElements::zeros(output.field, count)
+            ValueElements::zeros(output.field, count)
         });
         // Wiped if the call fails or is cancelled.
-        let partial = |elements| PartialOutput { elements, bytes: 0 };
-        let received = received.map(|elements| elements.map(partial));
+        let received = received.map(|elements| Ok(PartialOutput { elements: elements?, bytes: 0 }));
         let mut outputs = received.collect::<Result<Vec<_>>>()?;
         let (mut next, mut started) = (first, Instant::now());
         let mut early = HashSet::new();

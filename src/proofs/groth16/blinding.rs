@@ -8,7 +8,7 @@ use ark_std::rand::Rng;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use super::{key::KeyPoints, product_sum::product_sum};
-use crate::client::{Fr, G1Affine, G1Projective, G2Affine, G2Projective};
+use crate::curve::{Fr, G1Affine, G1Projective, G2Affine, G2Projective};
 
 /// The random numbers that hide the witness. They are not sent to the server.
 #[derive(Clone, Copy, Zeroize)]

@@ -12,7 +12,7 @@ use super::{
     sections::{ContainerFormat, FileSections, SectionKind, begin_file, begin_section},
 };
 use crate::{
-    client::Fr,
+    curve::Fr,
     formats::FileFormat,
     groth16::{ConstraintMatrices, Groth16Error},
 };
