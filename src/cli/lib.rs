@@ -1,5 +1,5 @@
-//! The command line on top of Capstan's client. Each command has a module; they share `args`, `exit`,
-//! `input`, `output`, `pending_file`, `plain_text`, `progress` and `random`.
+//! The command line on top of Capstan's client. Each command has a module; they share `args`,
+//! `exit`, `input`, `output`, `pending_file`, `plain_text`, `progress` and `random`.
 //!
 //! Use the package `capstan`: this one belongs to it, and may change with each release.
 #![deny(unsafe_code, missing_docs, clippy::unwrap_used)]

@@ -32,8 +32,10 @@ pub struct DoctorArgs {
 
 #[cfg(not(feature = "server"))]
 mod host {
+    pub use NoHostArgs as HostArgs;
+
     #[derive(Debug, clap::Args)]
-    pub struct HostArgs {}
+    pub struct NoHostArgs {}
 
     pub async fn check(_args: &HostArgs) -> Vec<super::DoctorFinding> {
         let text =
