@@ -8,7 +8,7 @@ use capstan::{
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
         InputStep, LinearCombinationStep, MsmStep, NttStep, Operation, OperationProgram, PadStep,
-        PointwiseOperation, PointwiseStep, PrefixProductStep, SliceStep,
+        PointwiseOperation, PointwiseStep, SliceStep,
     },
     program::{Constant, ROWS_MAX, VALUE_ELEMENTS_MAX, ValueId},
     wire::status_of,
@@ -100,7 +100,6 @@ fn steps_that_need_vectors_refuse_points() {
         (concat(&[0, 1]), "concat.inputs[1]"),
         (pad(1, 4), "pad.input"),
         (EvaluateStep { input: ValueId(1), point: point.into() }.into(), "evaluate.input"),
-        (PrefixProductStep { input: ValueId(1) }.into(), "prefix_product.input"),
         (DivideByLinearStep { input: ValueId(1), point }.into(), "divide_by_linear.input"),
         (vanishing(1, 2, point), "divide_by_vanishing.input"),
         (points(1), "msm.input"),

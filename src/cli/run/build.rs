@@ -7,7 +7,7 @@ use capstan_math::field::FieldId;
 use super::{
     checks::{self, in_step},
     elements::FileElements,
-    file::{FrText, NamedStep, ProgramFile, StepText},
+    file::{FrText, NamedStep, ProgramFile, StepInput, StepText},
 };
 use crate::{
     bases,
@@ -125,9 +125,9 @@ impl FileBuilder<'_> {
                 let in_file = self.elements.get(&step.name).and_then(|file| file.columns);
                 columns.or(in_file).into_iter().collect()
             }
-            text => {
-                let of = |name: &String| self.values.get(name).map_or(0, NamedValue::columns);
-                text.inputs().into_iter().map(of).collect()
+            _ => {
+                let of = |input: &StepInput| self.values.get(&input.name);
+                step.inputs.iter().map(|input| of(input).map_or(0, NamedValue::columns)).collect()
             }
         };
         let columns = checks::bit_columns(step, vector, &columns)?;
@@ -141,7 +141,7 @@ impl FileBuilder<'_> {
         }
         let inputs = self.inputs(index, step)?;
         let field = inputs.first().map(VectorValue::field);
-        let field = step.text.field().or(field).unwrap_or(FieldId::Bls12381Fr);
+        let field = step.field().or(field).unwrap_or(FieldId::Bls12381Fr);
         if inputs.is_empty() && matches!(field, FieldId::Gf2 | FieldId::Integers) {
             let problem = FieldProblem::UnsupportedField { field };
             return Err(in_step(step, ClientError::input("field", problem).into()));
@@ -154,7 +154,6 @@ impl FileBuilder<'_> {
         };
         let builder = &mut self.builder;
         let added = match &step.text {
-            StepText::Input { .. } => unreachable!("it is added above"),
             StepText::Constant { elements: texts, .. } => {
                 builder.constant_over(field, &elements(texts, "elements")?)
             }
@@ -217,8 +216,9 @@ impl FileBuilder<'_> {
             }
             StepText::IntMul { .. } => builder.int_mul(inputs[0], inputs[1]),
             StepText::IntSum { factors, length, .. } => builder.int_sum(&inputs, factors, *length),
-            StepText::Msm { .. } => unreachable!("MSMs make points"),
-            StepText::SparseProduct { .. } => unreachable!("its matrix is found first"),
+            StepText::Input { .. } | StepText::Msm { .. } | StepText::SparseProduct { .. } => {
+                return fail(Exit::Failed, "the step needs more than its inputs");
+            }
         };
         added.map_err(|error| in_step(step, error.into()))
     }
@@ -254,17 +254,16 @@ impl FileBuilder<'_> {
         step: &NamedStep,
         inputs: &[VectorValue],
     ) -> Result<Vec<BitMatrixValue>> {
-        let (kind, names) = (&step.kind, step.text.inputs());
-        let members: &[&str] = if names.len() == 1 { &["input"] } else { &["pivots", "rows"] };
-        let matrix = |at: usize| match self.values.get(names[at]) {
-            Some(NamedValue::Bits(matrix)) => Ok(*matrix),
-            _ => {
-                let problem = FieldProblem::UnsupportedField { field: inputs[at].field() };
-                let problem = format!("program.steps[{index}].{kind}.{}: {problem}", members[at]);
-                Err(in_step(step, CliFailure::new(Exit::Data, problem)))
+        let matrix = |(input, vector): (&StepInput, &VectorValue)| {
+            if let Some(NamedValue::Bits(matrix)) = self.values.get(&input.name) {
+                return Ok(*matrix);
             }
+            let (kind, member) = (&step.kind, input.member);
+            let problem = FieldProblem::UnsupportedField { field: vector.field() };
+            let problem = format!("program.steps[{index}].{kind}.{member}: {problem}");
+            Err(in_step(step, CliFailure::new(Exit::Data, problem)))
         };
-        (0..names.len()).map(matrix).collect()
+        step.inputs.iter().zip(inputs).map(matrix).collect()
     }
 
     fn sparse_product(
@@ -308,7 +307,7 @@ impl FileBuilder<'_> {
 
     /// The vectors that the step reads.
     fn inputs(&self, index: usize, step: &NamedStep) -> Result<Vec<VectorValue>> {
-        let find = |name: &String| {
+        let find = |StepInput { name, .. }: &StepInput| {
             let problem = match self.values.get(name).map(NamedValue::vector) {
                 Some(Some(vector)) => return Ok(vector),
                 Some(None) => format!("'{name}' is a list of points, but must be a vector"),
@@ -317,7 +316,7 @@ impl FileBuilder<'_> {
             let problem = format!("program.steps[{index}].{}: {problem}", step.kind);
             Err(in_step(step, CliFailure::new(Exit::Data, problem)))
         };
-        step.text.inputs().into_iter().map(find).collect()
+        step.inputs.iter().map(find).collect()
     }
 }
 
@@ -330,7 +329,7 @@ struct InputShape {
 }
 
 fn shape_missing(step: &NamedStep) -> CliFailure {
-    let shape = match step.text.field() {
+    let shape = match step.field() {
         Some(FieldId::Gf2) => "rows and columns",
         _ => "length",
     };

@@ -82,7 +82,16 @@ pub struct NamedStep {
     pub name: String,
     /// The only key except `name`, such as `ntt`.
     pub kind: String,
+    pub inputs: Vec<StepInput>,
     pub text: StepText,
+}
+
+/// A value that a step reads.
+#[derive(Debug)]
+pub struct StepInput {
+    pub name: String,
+    /// The member of the step that has the name, such as `pivots`.
+    pub member: &'static str,
 }
 
 #[derive(Debug, Deserialize)]
@@ -220,53 +229,39 @@ impl Visitor<'_> for FrVisitor {
     }
 }
 
-impl StepText {
-    /// The field that the step names, or its default, if the step reads no value.
-    pub fn field(&self) -> Option<FieldId> {
-        match self {
-            Self::Input { field, .. }
-            | Self::Constant { field, .. }
-            | Self::Powers { field, .. } => Some(field.0),
-            _ => None,
-        }
-    }
+/// The members of a step that name values, in the order of the step's inputs.
+const VALUE_MEMBERS: [&str; 4] = ["input", "inputs", "pivots", "rows"];
 
-    /// The names of the values that the step reads.
-    pub fn inputs(&self) -> Vec<&String> {
-        match self {
-            Self::Input { .. } | Self::Constant { .. } | Self::Powers { .. } => Vec::new(),
-            Self::Add { inputs }
-            | Self::Subtract { inputs }
-            | Self::Multiply { inputs }
-            | Self::IntMul { inputs }
-            | Self::PolyMul { inputs, .. } => inputs.iter().collect(),
-            Self::MultiplyAdd { inputs } | Self::MultiplySubtract { inputs } => {
-                inputs.iter().collect()
+/// The values that the step reads. Numbers in these members, such as the rows of an input, are not
+/// names.
+fn step_inputs(members: &Value) -> Vec<StepInput> {
+    let mut inputs = Vec::new();
+    for member in VALUE_MEMBERS {
+        let names = match &members[member] {
+            Value::String(name) => vec![name.clone()],
+            Value::Array(names) => {
+                names.iter().filter_map(Value::as_str).map(str::to_owned).collect()
             }
-            Self::Invert { inputs } => inputs.iter().collect(),
-            Self::LinearCombination { inputs, .. }
-            | Self::Concat { inputs }
-            | Self::IntSum { inputs, .. } => inputs.iter().collect(),
-            Self::Gf2Reduce { pivots, rows } => vec![pivots, rows],
-            Self::Ntt { input, .. }
-            | Self::Scale { input, .. }
-            | Self::Slice { input, .. }
-            | Self::Pad { input, .. }
-            | Self::Reshape { input, .. }
-            | Self::Evaluate { input, .. }
-            | Self::PrefixProduct { input }
-            | Self::DivideByLinear { input, .. }
-            | Self::DivideByVanishing { input, .. }
-            | Self::Gf2Echelon { input }
-            | Self::Msm { input, .. }
-            | Self::SparseProduct { input, .. } => vec![input],
-        }
+            _ => Vec::new(),
+        };
+        inputs.extend(names.into_iter().map(|name| StepInput { name, member }));
     }
+    inputs
 }
 
 impl NamedStep {
     pub fn is_input(&self) -> bool {
         matches!(self.text, StepText::Input { .. })
+    }
+
+    /// The field that the step names, or its default, if the step reads no value.
+    pub fn field(&self) -> Option<FieldId> {
+        match &self.text {
+            StepText::Input { field, .. }
+            | StepText::Constant { field, .. }
+            | StepText::Powers { field, .. } => Some(field.0),
+            _ => None,
+        }
     }
 }
 
@@ -304,11 +299,12 @@ impl<'de> Deserialize<'de> for NamedStep {
         let field = fields[kind].get("field").and_then(Value::as_str);
         let field = field.and_then(FieldText::of_name);
         let over = field.map(|field| format!(" over {}", field.0)).unwrap_or_default();
+        let inputs = step_inputs(&fields[kind]);
         let text = StepText::deserialize(Value::Object(fields));
         let wrong =
             |error: serde_json::Error| D::Error::custom(format!("step '{name}'{over}: {error}"));
         let text = text.map_err(wrong)?;
-        Ok(Self { name, kind: kind.clone(), text })
+        Ok(Self { name, kind: kind.clone(), inputs, text })
     }
 }
 
@@ -331,7 +327,7 @@ mod tests {
         let expected = [7, 31, -1, 12, -2].map(|value: i64| FrText(value.into()));
         assert_eq!(*elements, expected);
         assert_eq!((file.steps[1].kind.as_str(), file.steps[1].name.as_str()), ("ntt", "b"));
-        assert_eq!(file.steps[1].text.inputs(), ["a"]);
+        assert_eq!(file.steps[1].inputs[0].name, "a");
     }
 
     #[test]

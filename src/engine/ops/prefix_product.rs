@@ -9,9 +9,10 @@ use zeroize::Zeroizing;
 use crate::{
     engines::{EngineWork, JobControl, cuda::GpuVector},
     error::Result,
+    field::{Field31, FieldId},
     operation::PrefixProductStep,
     ops::{
-        gpu::{self, AnyFieldGpuStep, GpuContext, GpuField, GpuStep, LaunchedStep},
+        gpu::{GpuContext, GpuStep, LaunchedStep},
         host::{
             self, AnyFieldStep, HostArgument, HostContext, HostField, HostResult, HostStep,
             StepTypes,
@@ -71,19 +72,23 @@ impl HostStep for PrefixProductStep {
     }
 }
 
-impl AnyFieldGpuStep for PrefixProductStep {
-    fn launch_in<F: GpuField>(
-        &self,
-        field: F,
-        inputs: Vec<Arc<GpuVector>>,
-        context: GpuContext<'_>,
-    ) -> Result<LaunchedStep> {
-        context.in_place(&inputs, |gpu, out| field.prefix_products(gpu, out, &inputs[0]))
-    }
-}
-
 impl GpuStep for PrefixProductStep {
     fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
-        gpu::launch_in_any_field(self, inputs, context)
+        context.in_place(&inputs, |gpu, out| {
+            let input = &inputs[0];
+            match input.field() {
+                FieldId::Prime31(prime) => {
+                    let (kernels, field) = (gpu.kernels31(), Field31::new(prime));
+                    let words = input.words()?;
+                    kernels.prefix_products(&gpu.stream, field, out.words()?, words, input.rows)?;
+                }
+                _ => {
+                    let elements = input.fr_elements()?;
+                    let out = out.fr_elements()?;
+                    gpu.kernels().prefix_products(&gpu.stream, out, elements, input.rows)?;
+                }
+            }
+            Ok(())
+        })
     }
 }

@@ -35,9 +35,6 @@ pub trait GpuArithmetic: HostField {
         base: Self::Element,
     ) -> Result<()>;
 
-    /// Makes each element of `out`, which may be the input, the product of its row up to it.
-    fn prefix_products(self, gpu: &GpuVectors, out: &GpuVector, input: &GpuVector) -> Result<()>;
-
     /// Evaluates rows of coefficients at a point of the field.
     fn evaluate(
         self,

@@ -63,11 +63,6 @@ impl GpuArithmetic for FrField {
         Ok(gpu.kernels().powers(&gpu.stream, out.fr_elements()?, first, base)?)
     }
 
-    fn prefix_products(self, gpu: &GpuVectors, out: &GpuVector, input: &GpuVector) -> Result<()> {
-        let elements = input.fr_elements()?;
-        Ok(gpu.kernels().prefix_products(&gpu.stream, out.fr_elements()?, elements, input.rows)?)
-    }
-
     fn evaluate(
         self,
         gpu: &GpuVectors,

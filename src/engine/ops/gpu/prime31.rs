@@ -64,12 +64,6 @@ impl GpuArithmetic for Field31 {
         Ok(gpu.kernels31().powers(&gpu.stream, self, out.words()?, first, base)?)
     }
 
-    fn prefix_products(self, gpu: &GpuVectors, out: &GpuVector, input: &GpuVector) -> Result<()> {
-        let words = input.words()?;
-        let kernels = gpu.kernels31();
-        Ok(kernels.prefix_products(&gpu.stream, self, out.words()?, words, input.rows)?)
-    }
-
     fn evaluate(
         self,
         gpu: &GpuVectors,
