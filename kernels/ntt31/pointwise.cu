@@ -166,10 +166,10 @@ struct Multiply31 {
 };
 
 // A chunk of TILE words of a row of `length`, one per block: a thread has WORDS adjacent ones.
-struct Chunk31 {
+struct RowChunk31 {
     uint64_t first, left; // of the thread's words: the first one, and those up to the row's end
 
-    FN Chunk31(uint64_t length, uint32_t chunks) {
+    FN RowChunk31(uint64_t length, uint32_t chunks) {
         const uint64_t row = blockIdx.x / chunks, chunk = blockIdx.x % chunks;
         const uint64_t in_row = chunk * TILE + threadIdx.x * WORDS;
         first = row * length + in_row;
@@ -194,7 +194,7 @@ words31_chunk_products(const uint32_t* values, uint32_t* products, uint64_t leng
     const Multiply31 op{f};
     const uint32_t one = montgomery(f.r_squared, 1, f);
     uint32_t x[WORDS];
-    Chunk31(length, chunks).products(x, values, one, op);
+    RowChunk31(length, chunks).products(x, values, one, op);
     const uint32_t all = block_reduce(x[WORDS - 1], one, partials, op);
     if (threadIdx.x == 0) products[blockIdx.x] = all;
 }
@@ -208,7 +208,7 @@ words31_prefix_products(const uint32_t* values, uint32_t* out, const uint32_t* c
     SHARED(uint32_t, partials, LANES);
     const Multiply31 op{f};
     const uint32_t one = montgomery(f.r_squared, 1, f);
-    const Chunk31 chunk(length, chunks);
+    const RowChunk31 chunk(length, chunks);
     uint32_t x[WORDS], total;
     chunk.products(x, values, one, op);
     uint32_t below = block_scan(x[WORDS - 1], one, partials, total, op);

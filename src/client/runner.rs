@@ -3,8 +3,8 @@
 use capstan_math::{
     builder::{BuiltProgram, ProgramBases, ProgramMatrix},
     runner::{
-        EarlyListener, GivenInput, InputRow, NewOutput, NewRun, ProgramRunner, RunContent,
-        RunOptions, RunOutput, RunValues, StoreState,
+        EarlyListener, GivenInput, InputRow, NewOutput, NewRun, ProgramRunner, MadeValue,
+        RunContent, RunOptions, RunValues, StoreState,
     },
     sparse::SparseMatrix,
 };
@@ -98,7 +98,7 @@ impl From<RunResult> for RunValues {
                 OutputContent::Points(points) => RunContent::Points(points),
                 _ => return None,
             };
-            Some(RunOutput { value: output.value, content })
+            Some(MadeValue { value: output.value, content })
         });
         Self::new(program, outputs.collect(), timing, execution, steps)
     }

@@ -44,8 +44,8 @@ use crate::{
         VectorShape, Verification,
     },
     runner::{
-        EarlyListener, Execution, NewRun, ProgramRunner, PutOptions, RunContent, RunOptions,
-        RunOutput, RunStep, RunValues, Stage, Timing, ValueElements, check_given,
+        EarlyListener, Execution, NewRun, ProgramRunner, PutOptions, MadeValue, RunContent,
+        RunOptions, RunStep, RunValues, Stage, Timing, ValueElements, check_given,
     },
     sparse::SparseMatrix,
     sync::Mutex,
@@ -412,7 +412,7 @@ impl Engine {
             progress(bytes, bytes);
         }
         let values = outputs.iter().zip(values);
-        let values = values.map(|(output, content)| RunOutput { value: output.value, content });
+        let values = values.map(|(output, content)| MadeValue { value: output.value, content });
         let RunReport { steps, executor, .. } = report;
         let (total, checks) = (begun.elapsed(), steps.iter().map(|step| step.verify_time).sum());
         let compute = total.saturating_sub(checks);

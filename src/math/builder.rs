@@ -330,8 +330,8 @@ impl fmt::Debug for BuiltProgram {
 ///
 /// `E` is the error type of the runner.
 ///
-/// Errors: each method returns `Step` or `Invalid` as an `E` if the step is wrong, with the path of
-/// the field, such as `program.steps[7].ntt.input`. The client's are `InvalidProgram`.
+/// Each method fails if the step is wrong, with the path of the field, such as
+/// `program.steps[7].ntt.input`: a client's error is `InvalidProgram`.
 pub struct ProgramBuilder<E> {
     tag: ProgramTag,
     steps: Vec<Operation>,

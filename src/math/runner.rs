@@ -296,7 +296,7 @@ impl<'a, I: From<&'a [Fr]>> From<&'a Vec<Fr>> for InputRow<I> {
 #[derive(Debug)]
 pub struct RunValues {
     program: ProgramTag,
-    outputs: Vec<RunOutput>,
+    outputs: Vec<MadeValue>,
     /// Duration of each phase.
     pub timing: Timing,
     /// Engine, device and stages.
@@ -307,7 +307,7 @@ pub struct RunValues {
 
 /// A value that a run returned.
 #[derive(Debug)]
-pub struct RunOutput {
+pub struct MadeValue {
     /// The value.
     pub value: ValueId,
     /// Its elements or points.
@@ -336,7 +336,7 @@ impl RunValues {
     /// The values of a run of the program with this tag.
     pub fn new(
         program: ProgramTag,
-        outputs: Vec<RunOutput>,
+        outputs: Vec<MadeValue>,
         timing: Timing,
         execution: Execution,
         steps: Vec<RunStep>,

@@ -27,6 +27,7 @@ const COLUMNS_MAX: usize = 100;
 /// What each module may import of its package. Manifests say what packages use.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     // capstan-math
+    ("builder", &["curve", "error", "field", "gf2", "operation", "program", "sparse"]),
     ("curve", &["error", "field", "hash"]),
     ("error", &["field"]),
     ("field", &[]),
@@ -34,6 +35,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("hash", &[]),
     ("operation", &["curve", "error", "field", "gf2", "program", "sparse"]),
     ("program", &["curve", "error", "field"]),
+    ("runner", &["builder", "curve", "error", "field", "program", "sparse"]),
     ("sparse", &["curve", "error", "hash"]),
     ("text", &[]),
     // capstan-gpu

@@ -1,5 +1,5 @@
-//! Prefix products. On the host, pieces of a row are multiplied up, and then by the product of those
-//! below; on a GPU, it is a scan, in place if the input is not read again.
+//! Prefix products. On the host, pieces of a row are multiplied up, and then by the product of
+//! those below; on a GPU, it is a scan, in place if the input is not read again.
 
 use std::sync::Arc;
 

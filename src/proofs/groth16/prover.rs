@@ -104,7 +104,8 @@ impl<'a, R: ProgramRunner> Groth16Prover<'a, R> {
 
     /// Makes a proof. `assignment` is one, the public inputs, and the witness.
     ///
-    /// Errors: `Length`, `FirstNotOne`; `Unsatisfied` and `NotVerified` if the prover checks; `Run`.
+    /// Errors: `Length`, `FirstNotOne`; `Unsatisfied` and `NotVerified` if the prover checks;
+    /// `Run`.
     pub async fn prove(
         &self,
         assignment: impl Into<Zeroizing<Vec<Fr>>>,
@@ -196,7 +197,7 @@ impl<'a, R: ProgramRunner> Groth16Prover<'a, R> {
             false => Vec::new(),
         };
         let (sender, early) = EarlySumsSender::new();
-        // While the sums are computed. A task of its own, since an engine's future blocks this one.
+        // Another task, since an engine's future blocks this one.
         let blinded = tokio::spawn(blind_early(self.key.points, blindings, early));
         let summed = self.sum(program, assignments, sender).await?;
         let (deltas, early) = joined_task(blinded.await);

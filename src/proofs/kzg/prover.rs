@@ -26,8 +26,8 @@ pub struct KzgOpening {
 /// Commits to polynomials and opens them, by the runner that has the key. Points and challenges are
 /// not treated as secrets, coefficients and values are.
 ///
-/// Errors of all calls: `Invalid`, as an error of the runner, if there are no polynomials, too many,
-/// or one that is longer than the key; those of [`ProgramRunner::run_program`].
+/// Errors of all calls: `Invalid`, as an error of the runner, if there are no polynomials, too
+/// many, or one that is longer than the key; those of [`ProgramRunner::run_program`].
 pub struct KzgProver<'a, R> {
     runner: &'a R,
     key: &'a KzgKey,

@@ -100,8 +100,8 @@ impl FoundCall {
     /// What a Run call names.
     ///
     /// Errors: `NotFound` for the program; `Step` for bases or a matrix that are unknown or have
-    /// another shape; `Item` if a vector is unknown or too short; `Mismatch` for an upload of bases;
-    /// `Loading`.
+    /// another shape; `Item` if a vector is unknown or too short; `Mismatch` for an upload of
+    /// bases; `Loading`.
     pub fn of_run(call: &CallContext, spec: RunSpec) -> Result<Self> {
         let RunSpec { program, inputs, outputs, verify } = spec;
         let program = find_program(call, program)?;

@@ -107,8 +107,8 @@ pub fn vector_bytes(program: &OperationProgram, output: &RunOutput) -> u64 {
 /// Bytes of the report of a step, rounded up.
 const STEP_REPORT_BYTES: u64 = 128;
 
-/// Bytes that the response of a Run call takes while nobody reads it: vectors of `sent_bytes` bytes,
-/// points, and a report of each step.
+/// Bytes that the response of a Run call takes while nobody reads it: vectors of `sent_bytes`
+/// bytes, points, and a report of each step.
 pub fn unread_bytes(program: &OperationProgram, sent_bytes: u64, point_bytes: u64) -> u64 {
     let report_bytes = program.steps().len() as u64 * STEP_REPORT_BYTES;
     bytes_of_chunks(sent_bytes) + bytes_of_message(point_bytes + report_bytes)

@@ -118,8 +118,8 @@ pub fn find_msm(
 
 /// Finds the rows of an NTT and the destination of its result, and checks their lengths.
 ///
-/// Errors: `NotFound`, `Mismatch`, `LocalOnly`, `Invalid`; `Exhausted` if input and result fit in no
-/// empty budget.
+/// Errors: `NotFound`, `Mismatch`, `LocalOnly`, `Invalid`; `Exhausted` if input and result fit in
+/// no empty budget.
 pub fn find_ntt(
     call: &CallContext,
     requested: RequestedNtt,
