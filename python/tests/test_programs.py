@@ -1,3 +1,5 @@
+import math
+
 import ceremony
 import ckzg
 import numpy as np
@@ -41,6 +43,7 @@ def test_each_pointwise_step_follows_its_definition(plain):
     expected = {
         program.add(x, y): [p + q for p, q in zip(a, b, strict=True)],
         program.subtract(x, y): [p - q for p, q in zip(a, b, strict=True)],
+        program.prefix_product(y): [math.prod(b[: i + 1]) for i in range(4)],
         program.multiply(x, y): [p * q for p, q in zip(a, b, strict=True)],
         program.multiply_add(x, y, z): [p * q + s for p, q, s in zip(a, b, c, strict=True)],
         program.multiply_subtract(x, y, z): [p * q - s for p, q, s in zip(a, b, c, strict=True)],
