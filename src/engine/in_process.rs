@@ -44,7 +44,7 @@ use crate::{
         VectorShape, Verification,
     },
     runner::{
-        EarlyListener, Execution, NewRun, ProgramRunner, PutOptions, MadeValue, RunContent,
+        EarlyListener, Execution, MadeValue, NewRun, ProgramRunner, PutOptions, RunContent,
         RunOptions, RunStep, RunValues, Stage, Timing, ValueElements, check_given,
     },
     sparse::SparseMatrix,

@@ -103,7 +103,8 @@ mod cuda {
         };
         let used = engines.devices().iter().filter(|device| device.gpu.is_some()).count();
         if (used as u32) < cuda.devices_min {
-            let (reason, min) = (engines.reason(), cuda.devices_min);
+            let reason = engines.reason();
+            let min = cuda.devices_min;
             let reason = format!("{reason}; cuda_devices_min is {min}");
             return Err(NoGpu { reason, is_required: true, host_has_gpus: true });
         }

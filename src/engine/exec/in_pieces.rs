@@ -1,4 +1,7 @@
 //! Calls of one step, computed piece by piece: MSM and NTT calls, and programs like them.
+//!
+//! GPUs, too, compute such calls from operands in the host's memory. As launched programs, NTTs of
+//! 2^10 took a third longer on an H200, and MSMs of 2^20 2 % (`benches/experiments/transport.md`).
 
 use std::{
     ops::Range,

@@ -78,7 +78,8 @@ impl GpuStep for PrefixProductStep {
             let input = &inputs[0];
             match input.field() {
                 FieldId::Prime31(prime) => {
-                    let (kernels, field) = (gpu.kernels31(), Field31::new(prime));
+                    let kernels = gpu.kernels31();
+                    let field = Field31::new(prime);
                     let words = input.words()?;
                     kernels.prefix_products(&gpu.stream, field, out.words()?, words, input.rows)?;
                 }

@@ -15,7 +15,8 @@ pub const SINGLE_STEP: ValueId = ValueId(1);
 ///
 /// Errors: `Step` for a number of rows or scalars that is too large.
 pub fn single_msm(group: Group, rows: usize, length: usize) -> Result<OperationProgram> {
-    let (object_id, offset) = ([0; 32], 0);
+    let object_id = [0; 32];
+    let offset = 0;
     let step = MsmStep { input: ValueId(0), group, object_id, offset };
     let input = input(FieldId::Bls12381Fr, rows, length as u64);
     Program::new(vec![input.into(), step.into()])

@@ -78,7 +78,8 @@ impl NttDevice {
         mut passes: Vec<NttPass>,
     ) -> Result<NttPassPlan> {
         check_transform(transform)?;
-        let (lg_n, budget) = (transform.lg_n, self.tables.budget());
+        let lg_n = transform.lg_n;
+        let budget = self.tables.budget();
         let has_fused = passes.iter().any(|pass| pass.fused);
         let fits = !has_fused || budget.accepts_fused(transform, &passes);
         if !fits || !passes_fit(transform, &passes) {
@@ -152,7 +153,8 @@ impl NttDevice {
         from: DeviceSlice<'_, DeviceFr>,
         to: DeviceSlice<'_, DeviceFr>,
     ) -> Result<(), DeviceFault> {
-        let (lg_n, count) = (plan.transform.lg_n, from.len() as u64);
+        let lg_n = plan.transform.lg_n;
+        let count = from.len() as u64;
         let planned = &plan.passes[number];
         let &PlannedPass { pass, lg_block, flags, .. } = planned;
         let NttPass { lg_r, lg_c, .. } = pass;

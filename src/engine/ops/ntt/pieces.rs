@@ -108,7 +108,9 @@ impl StepInPieces for NttInPieces {
     fn compute(&mut self, context: &PieceContext<'_>) -> Result<Option<PiecesDone>> {
         let ElementSink { encoding, sink } =
             context.sink.ok_or_else(|| Error::Internal("the step has no sink".into()))?;
-        let (rows, elements, input) = (self.next_rows(), self.next_elements(), context.input);
+        let rows = self.next_rows();
+        let elements = self.next_elements();
+        let input = context.input;
         let start = (elements.start * input.spec.encoding.width()) as u64;
         let source = Shifted { all: input.source, start };
         let input = EncodedScalars {
@@ -117,7 +119,8 @@ impl StepInPieces for NttInPieces {
             source: &source,
         };
         let output = Shifted { all: sink, start: ((rows.start as u64) << self.plan.lg_n) * 32 };
-        let (count, row_length) = (rows.len(), self.row_length());
+        let count = rows.len();
+        let row_length = self.row_length();
         let check_on_device = self.is_checked;
         let rows_of_piece =
             NttRows { input, count, row_length, encoding, output: &output, check_on_device };

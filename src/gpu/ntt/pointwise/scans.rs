@@ -93,7 +93,8 @@ impl RowScans {
         let length = row_length(coefficients, rows)?;
         let per_chain = chain_length(rows as u64, length as u64, self.blocks);
         let chunks = (length as u64).div_ceil(per_chain * u64::from(THREADS)) as usize;
-        let (blocks, chains) = (rows * chunks, rows * chunks * THREADS as usize);
+        let blocks = rows * chunks;
+        let chains = rows * chunks * THREADS as usize;
         let (sums, weights) = if chunks > 1 { (blocks, THREADS as usize) } else { (0, 0) };
         let elements = (chains + sums + weights) as u64;
         let scratch = self.arena.lease(stream, elements * ELEMENT_BYTES)?;
@@ -109,7 +110,9 @@ impl RowScans {
         });
         let multiples = shoup_multiples(point);
         let grid = grid(blocks as u64)?;
-        let (length, chunks, each) = (length as u64, chunks as u32, per_chain as u32);
+        let length = length as u64;
+        let chunks = chunks as u32;
+        let each = per_chain as u32;
         let arguments =
             (coefficients, suffixes, sums, weights, length, chunks, each, multiples, powers);
         self.suffixes.launch(stream, grid, arguments)?;
@@ -141,7 +144,8 @@ impl RowScans {
         let prefixes = part(0, chains);
         let products = part(chains, products);
         let grid = grid(blocks as u64)?;
-        let (chunks, each) = (chunks as u32, each as u32);
+        let chunks = chunks as u32;
+        let each = each as u32;
         let arguments = (elements, prefixes, products, length, chunks, each);
         self.chain_products.launch(stream, grid, arguments)?;
         self.prefix_products(stream, products, products, rows)?;
