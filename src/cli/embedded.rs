@@ -1,4 +1,4 @@
-//! What computes in the process of a command: the engine, or a server on a free port of the loopback.
+//! What computes in the process of a command: the engine, or a server on a loopback port.
 
 use std::{
     sync::{
@@ -76,9 +76,9 @@ mod server {
     }
 
     impl EmbeddedServer {
-        /// Starts a server with default settings. GPUs compute if they pass their self-test, otherwise
-        /// the CPU; `GetInfo` reports the engine and the reason. If a GPU is lost later, the process
-        /// ends, after `report` was called with the cause.
+        /// Starts a server with default settings. GPUs compute if they pass their self-test,
+        /// otherwise the CPU; `GetInfo` reports the engine and the reason. If a GPU is lost later,
+        /// the process ends, after `report` was called with the cause.
         ///
         /// Errors: see [`ServeError`].
         pub async fn start(report: fn(&str)) -> Result<Self, ServeError> {

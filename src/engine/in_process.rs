@@ -374,10 +374,10 @@ impl Engine {
 
     /// Runs a program.
     ///
-    /// Errors: `Invalid` and `Step` if inputs or outputs do not suit the program, if its values take
-    /// more memory than the options allow, or for an element that is not canonical; `NotFound` if
-    /// its bases or matrices are not of an engine; `Corrupt` if a value fails its check;
-    /// `Exhausted`, `DeviceLost`.
+    /// Errors: `Invalid` and `Step` if inputs or outputs do not suit the program, if its values
+    /// take more memory than the options allow, or for an element that is not canonical;
+    /// `NotFound` if its bases or matrices are not of an engine; `Corrupt` if a value fails its
+    /// check; `Exhausted`, `DeviceLost`.
     pub fn run(&self, run: EngineRun<'_>) -> Result<RunValues> {
         self.run_with(run, RunOptions::default())
     }
