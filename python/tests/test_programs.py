@@ -130,9 +130,11 @@ def test_rows_and_narrow_inputs(plain, bases, points):
     program = capstan.Program()
     wide = program.input(2, rows=2)
     values = program.evaluate(wide, 10)
+    products = program.prefix_product(wide)
     transformed = program.ntt(wide)
-    result = plain.run(program, {wide: [1, 2, 3, 4]}, [values, transformed])
+    result = plain.run(program, {wide: [1, 2, 3, 4]}, [values, products, transformed])
     assert capstan.integers(result[values]) == [21, 43]
+    assert capstan.integers(result[products]) == [1, 2, 3, 12]
     assert result[transformed].shape == (2, 2, 32)
 
 
@@ -144,6 +146,16 @@ def test_points_of_g2_are_summed(client):
     total = program.msm(scalars, bases)
     result = client.run(program, {scalars: [5, 6]}, [total])
     assert result[total] == [oracle.compressed(oracle.msm(points, [5, 6], "g2"), "g2")]
+
+
+def test_a_prefix_product_of_points_is_refused(plain, bases):
+    program = capstan.Program()
+    scalars = program.input(N)
+    total = program.msm(scalars, bases)
+    product = program.prefix_product(total)
+    with pytest.raises(capstan.InvalidInput) as refused:
+        plain.run(program, {scalars: [1] * N}, [product])
+    assert refused.value.field == "program.steps[2].prefix_product.input"
 
 
 def test_values_of_another_program_are_refused(plain):
