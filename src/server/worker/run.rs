@@ -300,7 +300,7 @@ impl WorkerRun {
             return Err(Error::DeviceLost);
         }
         info!(device, reason = "its worker was lost", "a run begins again");
-        telemetry::count_repeated_run();
+        telemetry::REPEATED_RUNS_TOTAL.add(1);
         self.phase = WorkerRunPhase::NotBegun;
         Ok(())
     }

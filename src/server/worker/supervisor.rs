@@ -182,7 +182,7 @@ impl Supervisor {
         }
         let reason = end_reason(status);
         error!(device, reason, "a worker ended: it is replaced, and its jobs run again");
-        telemetry::count_worker_restart();
+        telemetry::WORKER_RESTARTS_TOTAL.add(1);
         // What fails here may succeed now: the old process may have had the device for itself, or
         // most of its memory for longer than the successor waits.
         let reason = match wait_until_ready(successor?, &self.settings) {
@@ -236,7 +236,7 @@ impl Supervisor {
             let pause_ms = pause.as_millis() as u64;
             let reason = "it has lost too many workers";
             warn!(device, pause_ms, losses, reason, "a device is in quarantine");
-            telemetry::count_quarantine();
+            telemetry::QUARANTINES_TOTAL.add(1);
             pool.set(self.slot, SlotState::Quarantined);
         }
         while let Some(left) = end.checked_duration_since(Instant::now()) {
@@ -279,7 +279,7 @@ fn end_reason(status: io::Result<ExitStatus>) -> String {
     match code {
         Some(LOST_GPU) => "a fatal fault of its GPU".to_owned(),
         Some(HUNG_GPU) => {
-            telemetry::count_worker_timeout();
+            telemetry::WORKER_TIMEOUTS_TOTAL.add(1);
             "its GPU did not finish its work in time".to_owned()
         }
         _ => status.to_string(),

@@ -22,16 +22,14 @@ use tonic::codegen::http::{HeaderMap, header::AUTHORIZATION};
 use super::reload::{
     CredentialFileError, ReloadMode, Reloaded, entry_errors, read_text, warn_of_left_out,
 };
-use crate::grpc::{
-    connections::{
-        connection::Peer,
-        tls::{FileExpiry, LoadedTls, TlsFiles},
-    },
-    settings::{AuthSettings, JwtSettings, ProxySettings, ServerSettings},
+use crate::grpc::connections::{
+    connection::Peer,
+    tls::{FileExpiry, LoadedTls},
 };
 use crate::{
     error::CredentialProblem,
     identity::{Caller, JwtPolicy, JwtVerifier, TokenFile, is_valid_name},
+    settings::{AuthSettings, JwtSettings, ProxySettings, ServerSettings, TlsFiles},
     tenant::{Tenants, read_tenants},
 };
 

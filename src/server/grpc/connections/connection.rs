@@ -27,7 +27,7 @@ use super::{
     header_backlog::{BacklogGate, HeaderBacklog},
     header_blocks::{HeaderBlockLimit, ReceivedBlocks},
 };
-use crate::grpc::settings::ServerSettings;
+use crate::settings::ServerSettings;
 use crate::{
     buffer::{Quota, QuotaPermit},
     error::{CredentialProblem, Limit, Result as CallResult},

@@ -12,7 +12,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::grpc::settings::ServerSettings;
+use crate::settings::ServerSettings;
 use crate::{
     buffer::{Quota, QuotaPermit},
     error::{Error, Limit, Result},

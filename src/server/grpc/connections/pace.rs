@@ -6,7 +6,7 @@ use std::{pin::Pin, time::Duration};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::error::{Error, Result};
-use crate::grpc::settings::ServerSettings;
+use crate::settings::ServerSettings;
 
 /// A server whose timer fires later than this is slow itself, and gives the peer as much time.
 const LATENESS_MIN: Duration = Duration::from_millis(100);

@@ -19,7 +19,7 @@ pub async fn run(state: &Arc<ServerState>) {
     }
     if state.compute.executor.bases_devices().is_empty() {
         warn!("no GPU is used: no bases are preloaded");
-        return telemetry::preload_failures(state.preload.len());
+        return telemetry::PRELOAD_FAILURES.set(state.preload.len() as u64);
     }
     let mut failures = 0;
     for entry in &state.preload {
@@ -33,7 +33,7 @@ pub async fn run(state: &Arc<ServerState>) {
             failures += 1;
         }
     }
-    telemetry::preload_failures(failures);
+    telemetry::PRELOAD_FAILURES.set(failures);
     info!(entries = state.preload.len(), failures, "bases are preloaded");
 }
 

@@ -92,7 +92,7 @@ fn check(state: &ServerState, tenant: &Tenant, id: ObjectId) {
             "damaged"
         }
     };
-    telemetry::count_object_check(outcome);
+    telemetry::OBJECT_CHECKS_TOTAL.with([outcome]).increment(1);
 }
 
 fn report_damage(tenant: &Tenant, id: ObjectId) {

@@ -181,7 +181,7 @@ impl GetSource {
             self.check_file()?;
             let bytes = data.len() as u64;
             sender.send(v1::GetResponse { chunk: Some(v1::Chunk { offset, data }) }).await?;
-            telemetry::sent(bytes);
+            telemetry::SENT_BYTES_TOTAL.add(bytes);
             offset += bytes;
         }
         Ok(())

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tokio::task::spawn_blocking;
 
 use super::job_history::{JobPlan, JobSummary, unix_ms};
@@ -115,14 +115,15 @@ struct ShownPlan<'a> {
 struct TenantUse {
     name: String,
     weight: u32,
-    jobs: u64,
-    bytes_in_flight: u64,
-    unread_bytes: u64,
-    uploads: u64,
-    kept_vectors: u64,
-    stored_bytes: u64,
-    region_bytes: u64,
-    connections: u64,
+    #[serde(flatten, serialize_with = "as_fields")]
+    used: Vec<(&'static str, u64)>,
+}
+
+fn as_fields<S: Serializer>(
+    used: &[(&str, u64)],
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_map(used.iter().copied())
 }
 
 impl StatusReporter {
@@ -252,16 +253,5 @@ fn limits(state: &ServerState) -> Vec<LimitUse> {
 }
 
 fn tenant_use(tenant: &Arc<Tenant>) -> TenantUse {
-    TenantUse {
-        name: tenant.name.to_string(),
-        weight: tenant.weight(),
-        jobs: tenant.jobs.used(),
-        bytes_in_flight: tenant.bytes.used(),
-        unread_bytes: tenant.unread_bytes.used(),
-        uploads: tenant.uploads.used(),
-        kept_vectors: tenant.vectors.used(),
-        stored_bytes: tenant.store_bytes.used(),
-        region_bytes: tenant.region_bytes.used(),
-        connections: tenant.connections.used(),
-    }
+    TenantUse { name: tenant.name.to_string(), weight: tenant.weight(), used: tenant.shown() }
 }

@@ -173,7 +173,7 @@ async fn receive_from<M: ChunkedRequest>(
         let chunk_rest = stream.chunk_rest();
         progress.message(match content {
             PieceContent::Chunk(Chunk { offset, data }) => {
-                telemetry::received(data.len() as u64);
+                telemetry::RECEIVED_BYTES_TOTAL.add(data.len() as u64);
                 upload.write_piece(offset, &data, chunk_rest)?
             }
             PieceContent::Written(WrittenRange { offset, length }) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tonic::{Request, Status, Streaming, body::Body, codegen::http};
 
-use crate::grpc::settings::ServerSettings;
+use crate::settings::ServerSettings;
 use crate::{
     error::Error,
     wire::{MessageReader, status_of},

@@ -259,7 +259,7 @@ impl<R: StreamedResult> ResultStream<R> {
                 self.wait_for_bytes(&payload, offset + bytes, sender).await?;
                 let data = payload.bytes(offset, bytes as usize);
                 sender.send(self.result.chunk(output, v1::Chunk { offset, data })).await?;
-                telemetry::sent(bytes);
+                telemetry::SENT_BYTES_TOTAL.add(bytes);
             }
         }
         while let JobState::Running(_) = self.job {

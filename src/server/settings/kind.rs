@@ -1,21 +1,22 @@
-//! Types of settings: parse text, and describe what is valid.
+//! Types of settings: parse text, describe what is valid, and fill fields.
 
 use std::{
     fmt, io,
     net::{SocketAddr, ToSocketAddrs},
     path::PathBuf,
+    time::Duration,
 };
 
 use crate::buffer::ByteSize;
 
 /// The type and range of a setting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum SettingKind {
     /// An integer from `min` to `max`, inclusive, which counts `unit`.
     Integer { unit: &'static str, min: u64, max: u64 },
     /// Bytes from `min` to `max`, inclusive: a number, optionally with B, KiB, MiB, GiB or TiB.
     /// `auto` says what that word means, if it is allowed.
-    Bytes { min: u64, max: u64, auto: Option<&'static str> },
+    Bytes { min: u64, max: u64, auto: Option<AutoBytes> },
     /// `true` or `false`.
     Flag,
     /// One of these words.
@@ -32,6 +33,23 @@ pub enum SettingKind {
     Mode,
     /// A log filter: a level, or directives such as `warn,capstan=debug`.
     Filter,
+}
+
+/// What the word `auto` means.
+#[derive(Debug, Clone, Copy)]
+pub struct AutoBytes {
+    pub meaning: &'static str,
+    pub bytes: fn(AutoBasis) -> u64,
+    /// The number of a server in another program.
+    pub embedded: u64,
+}
+
+/// What `auto` depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct AutoBasis {
+    /// Bytes of memory available to the daemon.
+    pub memory: u64,
+    pub bytes_in_flight: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,7 +158,7 @@ impl fmt::Display for SettingKind {
             Self::Integer { unit, min, max } => write!(f, "{min} to {max} {unit}"),
             Self::Bytes { min, max, auto } => {
                 write!(f, "{} to {}", ByteSize(*min), ByteSize(*max))?;
-                auto.map_or(Ok(()), |meaning| write!(f, ", or auto: {meaning}"))
+                auto.map_or(Ok(()), |auto| write!(f, ", or auto: {}", auto.meaning))
             }
             Self::Flag => f.write_str("true or false"),
             Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
@@ -152,6 +170,65 @@ impl fmt::Display for SettingKind {
             Self::Filter => f.write_str(
                 "error, warn, info, debug, trace, or directives such as warn,capstan=debug",
             ),
+        }
+    }
+}
+
+/// The type of a setting's field.
+pub trait SettingType: Sized {
+    /// The value of the setting `name`; `None` if it does not fit this type.
+    fn from_parsed(value: &ParsedValue, name: &str) -> Option<Self>;
+}
+
+/// Implements [`SettingType`] for types of values.
+macro_rules! setting_types {
+    ($($type:ty: $($value:pat => $field:expr),+;)+) => {
+        $(impl SettingType for $type {
+            fn from_parsed(value: &ParsedValue, _name: &str) -> Option<Self> {
+                match value {
+                    $($value => $field,)+
+                    _ => None,
+                }
+            }
+        })+
+    };
+}
+
+setting_types! {
+    u32: ParsedValue::Number(number) => (*number).try_into().ok();
+    u64: ParsedValue::Number(number) => Some(*number);
+    usize: ParsedValue::Number(number) => (*number).try_into().ok();
+    bool: ParsedValue::Flag(flag) => Some(*flag);
+    SocketAddr: ParsedValue::Address(address) => Some(*address);
+    PathBuf: ParsedValue::Path(path) => Some(path.clone());
+    Vec<u32>: ParsedValue::Devices(devices) => Some(devices.clone());
+    String:
+        ParsedValue::Text(text) => Some(text.clone()),
+        ParsedValue::Disabled => Some(String::new());
+    // Separated by commas.
+    Vec<String>:
+        ParsedValue::Text(list) => Some(list.split(',').map(|part| part.trim().into()).collect()),
+        ParsedValue::Disabled => Some(Vec::new());
+}
+
+impl<T: SettingType> SettingType for Option<T> {
+    fn from_parsed(value: &ParsedValue, name: &str) -> Option<Self> {
+        match value {
+            ParsedValue::Disabled => Some(None),
+            _ => T::from_parsed(value, name).map(Some),
+        }
+    }
+}
+
+/// In the unit with which the setting's name ends.
+impl SettingType for Duration {
+    fn from_parsed(value: &ParsedValue, name: &str) -> Option<Self> {
+        let number = u64::from_parsed(value, name)?;
+        match name.rsplit_once('_')?.1 {
+            "us" => Some(Self::from_micros(number)),
+            "ms" => Some(Self::from_millis(number)),
+            "s" => Some(Self::from_secs(number)),
+            _ => None,
         }
     }
 }
@@ -180,7 +257,8 @@ fn devices(text: &str) -> Option<Vec<u32>> {
 mod tests {
     use super::*;
 
-    const SIZE: SettingKind = SettingKind::Bytes { min: 1024, max: 1 << 30, auto: Some("a guess") };
+    const GUESS: AutoBytes = AutoBytes { meaning: "a guess", bytes: |_| 0, embedded: 0 };
+    const SIZE: SettingKind = SettingKind::Bytes { min: 1024, max: 1 << 30, auto: Some(GUESS) };
     const COUNT: SettingKind = SettingKind::Integer { unit: "jobs", min: 1, max: 10 };
 
     #[test]
