@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::{
     args::{NamedPath, RunArgs},
-    file::{ProgramFile, StepText},
+    file::{InputText, ProgramFile},
 };
 use crate::{
     client::{BitMatrix, ScalarEncoding},
@@ -55,19 +55,17 @@ impl ProgramElements {
         let mut all = Self::default();
         for given in &args.input {
             let step = file.steps.iter().find(|step| step.name == given.name);
-            let Some(StepText::Input { field, length, columns, .. }) = step.map(|step| &step.text)
-            else {
-                continue;
-            };
-            let elements = match field.0 {
+            let Some(text) = step.and_then(|step| step.input) else { continue };
+            let InputText { field, length, columns, .. } = text;
+            let elements = match field {
                 FieldId::Bls12381Fr => {
                     of_field(input::read_scalars(ui, &given.path, args.encoding, args.reduce)?)
                 }
                 FieldId::Prime31(_) => {
                     of_field(ntt31::read(ui, &given.path, args.encoding, args.reduce)?)
                 }
-                FieldId::Gf2 => all.matrix(ui, given, *columns).await?,
-                FieldId::Integers => integers(ui, given, *length)?,
+                FieldId::Gf2 => all.matrix(ui, given, columns).await?,
+                FieldId::Integers => integers(ui, given, length)?,
             };
             all.inputs.insert(given.name.clone(), elements);
         }

@@ -11,10 +11,12 @@ use crate::{
 
 /// Multiplies polynomials, row by row: as a whole, or modulo `X^n - 1` or `X^n + 1`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PolyMulStep {
     /// Two values.
     pub inputs: Vec<ValueId>,
     /// What the products are reduced by.
+    #[serde(default)]
     pub reduction: PolyReduction,
 }
 
@@ -69,6 +71,7 @@ impl StepKind for PolyMulStep {
 
 /// The polynomial that products are reduced by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PolyReduction {
     /// None: the whole product.
     #[default]
