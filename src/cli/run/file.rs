@@ -144,6 +144,14 @@ fn value_names(members: &mut Map<String, Value>) -> impl Iterator<Item = &mut Va
     })
 }
 
+/// Adds a member that an operation has and a step of the file must not have.
+fn put(members: &mut Map<String, Value>, name: &str, value: Value) -> serde_json::Result<()> {
+    match members.insert(name.to_owned(), value) {
+        None => Ok(()),
+        Some(_) => Err(serde_json::Error::custom(format!("unknown field `{name}`"))),
+    }
+}
+
 impl NamedStep {
     /// A number that the step has.
     pub fn number(&self, member: &str) -> Option<u64> {
@@ -167,7 +175,7 @@ impl NamedStep {
                 kind = "linear_combination";
                 for (one, all) in [("input", "inputs"), ("factor", "factors")] {
                     let value = members.remove(one).ok_or(missing(one))?;
-                    members.insert(all.to_owned(), vec![value].into());
+                    put(&mut members, all, vec![value].into())?;
                 }
             }
             "poly_mul" => {
@@ -177,19 +185,18 @@ impl NamedStep {
                     let problem = "has both cyclic and negacyclic: remove one of them";
                     return Err(serde_json::Error::custom(problem));
                 }
-                if !modulus.is_empty() {
-                    members.insert("reduction".to_owned(), modulus.into());
-                }
+                let whole = modulus.is_empty().then(|| "none".into());
+                put(&mut members, "reduction", whole.unwrap_or(modulus.into()))?;
             }
             "gf2_reduce" | "gf2_echelon" => {
                 if kind == "gf2_reduce" {
                     let ids = Gf2ReduceStep::INPUT_NAMES.map(|name| members.remove(name));
-                    members.insert("inputs".to_owned(), ids.into_iter().flatten().collect());
+                    put(&mut members, "inputs", ids.into_iter().flatten().collect())?;
                 }
-                members.insert("columns".to_owned(), context.columns.into());
+                put(&mut members, "columns", context.columns.into())?;
             }
             _ if PointwiseOperation::deserialize(&Value::from(kind)).is_ok() => {
-                members.insert("operation".to_owned(), kind.into());
+                put(&mut members, "operation", kind.into())?;
                 kind = "pointwise";
             }
             _ => {}

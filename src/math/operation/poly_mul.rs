@@ -16,7 +16,6 @@ pub struct PolyMulStep {
     /// Two values.
     pub inputs: Vec<ValueId>,
     /// What the products are reduced by.
-    #[serde(default)]
     pub reduction: PolyReduction,
 }
 
