@@ -366,7 +366,8 @@ impl<E: From<Error>> Default for ProgramBuilder<E> {
 impl<E: From<Error>> ProgramBuilder<E> {
     /// A program without steps.
     pub fn new() -> Self {
-        let (tag, error) = (ProgramTag::next(), PhantomData);
+        let tag = ProgramTag::next();
+        let error = PhantomData;
         Self { tag, steps: Vec::new(), types: Vec::new(), objects: Vec::new(), error }
     }
 
@@ -594,7 +595,9 @@ impl<E: From<Error>> ProgramBuilder<E> {
         let step = MsmStep { input: scalars.id, group: A::GROUP, object_id: object.id, offset };
         self.add_step(&[scalars], step.into())?;
         self.keep(object);
-        let (program, id, count) = (self.tag, self.last(), scalars.rows());
+        let program = self.tag;
+        let id = self.last();
+        let count = scalars.rows();
         Ok(PointsValue { program, id, count, group: PhantomData })
     }
 
@@ -606,7 +609,8 @@ impl<E: From<Error>> ProgramBuilder<E> {
         vector: VectorValue,
     ) -> Result<VectorValue, E> {
         let ProgramMatrix { object, shape } = matrix.into();
-        let (object_id, input) = (object.id, vector.id);
+        let object_id = object.id;
+        let input = vector.id;
         let (rows, terms) = (shape.rows.into(), shape.terms.into());
         let step = SparseProductStep { input, object_id, rows, terms };
         step.check_matrix(shape, vector.length())
@@ -676,7 +680,8 @@ impl<E: From<Error>> ProgramBuilder<E> {
         factors: &[i64],
         limbs: u64,
     ) -> Result<VectorValue, E> {
-        let (ids, factors) = (ids(inputs), factors.to_vec());
+        let ids = ids(inputs);
+        let factors = factors.to_vec();
         self.vector(inputs, IntSumStep { inputs: ids, factors, length: limbs })
     }
 

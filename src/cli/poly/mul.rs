@@ -114,7 +114,9 @@ impl PolyMulArgs {
     /// Reads the rows of a factor.
     fn read(&self, ui: Ui, path: &Path) -> Result<ScalarBytes> {
         let factor = input::read_scalars(ui, path, self.field, self.encoding, self.reduce)?;
-        let (count, batch, file) = (factor.count(), u64::from(self.batch), path.display());
+        let count = factor.count();
+        let batch = u64::from(self.batch);
+        let file = path.display();
         if count == 0 {
             return fail(Exit::Data, format!("{file}: no coefficients: a factor needs one"));
         }

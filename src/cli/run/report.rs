@@ -231,7 +231,8 @@ fn vector_lines(
                 Notation::Hex => DigitRadix::Hexadecimal,
                 Notation::Decimal => DigitRadix::Decimal,
             };
-            let (limbs, length) = (result.limbs(vector)?, (vector.length() as usize).max(1));
+            let limbs = result.limbs(vector)?;
+            let length = (vector.length() as usize).max(1);
             // At most 10 decimal digits per limb; 0x and a line feed per integer.
             let size = 10 * limbs.len() + 3 * limbs.len().div_ceil(length);
             let mut text = Zeroizing::new(String::with_capacity(size));
