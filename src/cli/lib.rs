@@ -22,7 +22,6 @@ mod input;
 pub mod integers;
 mod msm;
 mod ntt;
-mod ntt31;
 mod output;
 mod pending_file;
 mod plain_text;
@@ -192,10 +191,7 @@ async fn run_command(ui: Ui, cli: &Cli) -> Result<()> {
         Command::Doctor(args) => doctor::run(ui, &cli.global, args).await,
         Command::Bases(command) => bases::run(ui, &connect().await?, command).await,
         Command::Msm(args) => msm::run(ui, &connect().await?, args).await,
-        Command::Ntt(args) => match args.field {
-            Some(field) => ntt31::run(ui, &connect().await?, args, field).await,
-            None => ntt::run(ui, &connect().await?, args).await,
-        },
+        Command::Ntt(args) => ntt::run(ui, &connect().await?, args).await,
         Command::Poly(command) => poly::run(ui, &connect().await?, command).await,
         Command::Run(args) => run::run(ui, &connect().await?, args).await,
         Command::Groth16(command) => groth16::run(ui, &cli.global, command).await,

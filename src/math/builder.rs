@@ -11,6 +11,8 @@ use std::{
     },
 };
 
+use serde::Deserialize;
+
 use crate::{
     curve::{Fr, NttPlan, points::CurvePoint},
     error::{Error, FieldProblem},
@@ -23,7 +25,9 @@ use crate::{
         PolyMulStep, PolyReduction, PowersStep, PrefixProductStep, ReshapeStep, SliceStep,
         SparseProductStep,
     },
-    program::{Constant, StepKind, StepProblem, ValueId, ValueType, VectorShape},
+    program::{
+        self, Constant, ExternalOperand, StepKind, StepProblem, ValueId, ValueType, VectorShape,
+    },
     sparse::SparseShape,
 };
 
@@ -132,7 +136,8 @@ impl BitMatrixValue {
 }
 
 /// Direction of a transform.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// Coefficients to evaluations.
     #[default]
@@ -142,7 +147,8 @@ pub enum Direction {
 }
 
 /// Order of the elements in a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// Element i is at index i.
     #[default]
@@ -153,18 +159,23 @@ pub enum Order {
 
 /// A transform of a program's vectors. The default is forward, in natural order, without a coset.
 /// `C` is the type of the coset's generator: `u32` in fields of a prime below 2^31.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NttTransform<C = Fr> {
     /// log2 of the transform's size; by default that of the row length, which must be a power of
     /// two. Shorter rows are padded with zeros.
     pub lg_n: Option<u32>,
     /// Forward or inverse.
+    #[serde(default)]
     pub direction: Direction,
     /// The coset's generator, not zero; `None` for no coset.
+    #[serde(rename = "coset_generator")]
     pub coset: Option<C>,
     /// Element order of each input row.
+    #[serde(default)]
     pub input_order: Order,
     /// Element order of each output row.
+    #[serde(default)]
     pub output_order: Order,
 }
 
@@ -335,6 +346,7 @@ impl fmt::Debug for BuiltProgram {
 pub struct ProgramBuilder<E> {
     tag: ProgramTag,
     steps: Vec<Operation>,
+    types: Vec<ValueType>,
     objects: Vec<ProgramObject>,
     error: PhantomData<fn() -> E>,
 }
@@ -354,7 +366,9 @@ impl<E: From<Error>> Default for ProgramBuilder<E> {
 impl<E: From<Error>> ProgramBuilder<E> {
     /// A program without steps.
     pub fn new() -> Self {
-        Self { tag: ProgramTag::next(), steps: Vec::new(), objects: Vec::new(), error: PhantomData }
+        let tag = ProgramTag::next();
+        let error = PhantomData;
+        Self { tag, steps: Vec::new(), types: Vec::new(), objects: Vec::new(), error }
     }
 
     /// Adds a row of `length` elements that each run provides.
@@ -581,7 +595,9 @@ impl<E: From<Error>> ProgramBuilder<E> {
         let step = MsmStep { input: scalars.id, group: A::GROUP, object_id: object.id, offset };
         self.add_step(&[scalars], step.into())?;
         self.keep(object);
-        let (program, id, count) = (self.tag, self.last(), scalars.rows());
+        let program = self.tag;
+        let id = self.last();
+        let count = scalars.rows();
         Ok(PointsValue { program, id, count, group: PhantomData })
     }
 
@@ -593,7 +609,8 @@ impl<E: From<Error>> ProgramBuilder<E> {
         vector: VectorValue,
     ) -> Result<VectorValue, E> {
         let ProgramMatrix { object, shape } = matrix.into();
-        let (object_id, input) = (object.id, vector.id);
+        let object_id = object.id;
+        let input = vector.id;
         let (rows, terms) = (shape.rows.into(), shape.terms.into());
         let step = SparseProductStep { input, object_id, rows, terms };
         step.check_matrix(shape, vector.length())
@@ -663,8 +680,19 @@ impl<E: From<Error>> ProgramBuilder<E> {
         factors: &[i64],
         limbs: u64,
     ) -> Result<VectorValue, E> {
-        let (ids, factors) = (ids(inputs), factors.to_vec());
+        let ids = ids(inputs);
+        let factors = factors.to_vec();
         self.vector(inputs, IntSumStep { inputs: ids, factors, length: limbs })
+    }
+
+    /// Adds a step of any kind that makes a vector and reads no stored object. It names the values
+    /// of this builder by their ids.
+    pub fn step(&mut self, step: Operation) -> Result<VectorValue, E> {
+        if matches!(step.operand(), Some(ExternalOperand::Bases | ExternalOperand::Matrix)) {
+            let problem = StepProblem::step(FieldProblem::OutOfRange);
+            return Err(self.step_error(problem, step.name()));
+        }
+        self.vector(&[], step)
     }
 
     /// Checks the program as a whole.
@@ -699,13 +727,13 @@ impl<E: From<Error>> ProgramBuilder<E> {
     }
 
     fn add_step(&mut self, inputs: &[VectorValue], step: Operation) -> Result<ValueType, E> {
-        let types: Vec<_> = inputs.iter().map(|input| ValueType::Vector(input.shape)).collect();
         let inferred = match inputs.iter().position(|input| input.program != self.tag) {
             Some(position) => Err(step.inputs().problem(position, FieldProblem::OtherProgram)),
-            None => step.infer(&types),
+            None => program::infer(&step, &self.types),
         };
         let value_type = inferred.map_err(|problem| self.step_error(problem, step.name()))?;
         self.steps.push(step);
+        self.types.push(value_type);
         Ok(value_type)
     }
 

@@ -145,7 +145,8 @@ mod tests {
     #[test]
     fn entries_are_counted_wherever_they_are() {
         let half = estimate(STEPS_MAX / 2 + 1).encode_to_vec();
-        let (group, truncated) = ([0x7b, 0x08, 1, 0x7c], [0x0a, 0x7f]);
+        let group = [0x7b, 0x08, 1, 0x7c];
+        let truncated = [0x0a, 0x7f];
         for parts in
             [[&half[..], &group, &half], [&group, &half, &half], [&half, &half, &truncated]]
         {

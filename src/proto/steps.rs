@@ -143,7 +143,8 @@ impl StepMessage for ConstantStep {
     }
 
     fn encode(&self) -> v1::ConstantStep {
-        let (field, elements) = (v1::Field::from(self.field).into(), canonical(&self.elements));
+        let field = v1::Field::from(self.field).into();
+        let elements = canonical(&self.elements);
         v1::ConstantStep { field, elements }
     }
 }

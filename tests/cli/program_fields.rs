@@ -196,7 +196,7 @@ fn elements_that_do_not_suit_their_field_are_refused() {
     refused(bits, "2 1\n", 65, &["3 columns, but the program has 2"]);
     refused(bits, "", 2, &["input 'x'"]);
     let over = r#"{"name": "x", "constant": {"elements": [2013265921], "field": "babybear"}}"#;
-    refused(over, "", 65, &["step 'x': constant.elements[0] is not an element of babybear"]);
+    refused(over, "", 65, &["step 'x': program.steps[0].constant.elements[0]: not canonical"]);
     let text = r#"{"name": "x", "constant": {"elements": ["q"], "field": "babybear"}}"#;
     refused(text, "", 65, &["step 'x' over babybear: \"q\" is not a number"]);
     let gf2 = r#"{"name": "x", "constant": {"elements": [1], "field": "gf2"}}"#;

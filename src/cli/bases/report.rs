@@ -17,7 +17,8 @@ pub fn print_table(ui: Ui, all: &[BasesInfo]) -> Result<()> {
     for info in all {
         let (id, count, size) =
             (info.id.to_string(), info.count.to_string(), bytes_text(info.bytes));
-        let (group, stored) = (info.group.name(), storage(info.persisted));
+        let group = info.group.name();
+        let stored = storage(info.persisted);
         let gpus = residency::as_text(&info.residency, &info.unknown_devices);
         rows.add_row([&id, group, &count, &size, stored, &gpus, &info.label]);
     }

@@ -205,7 +205,8 @@ impl<A: CurvePoint> BenchMsm<A> {
                 let begin = Instant::now();
                 let options = MsmOptions::default();
                 let sums = client.msm_with(&self.bases, self.scalars.clone(), options).await?;
-                let (latency, MsmResult { points, timing, execution }) = (begin.elapsed(), sums);
+                let latency = begin.elapsed();
+                let MsmResult { points, timing, execution } = sums;
                 (points, Measurement { latency, timing, execution })
             }
             WorkerVector::Shared(scalars) => {

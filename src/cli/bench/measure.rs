@@ -151,7 +151,8 @@ impl BenchRun {
         // Dropping the set cancels running jobs on both sides.
         let mut workers = JoinSet::new();
         for _ in 0..self.concurrency {
-            let (run, start) = (self.clone(), start.clone());
+            let run = self.clone();
+            let start = start.clone();
             workers.spawn(async move { run.run_worker(&start).await });
         }
         let mut total: Option<Sample> = None;

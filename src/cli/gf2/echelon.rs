@@ -40,7 +40,8 @@ struct EchelonForm {
 pub async fn run(ui: Ui, global: &GlobalArgs, args: &EchelonArgs) -> Result<()> {
     check_distinct(&[&args.file], &[&args.output])?;
     let file = files::read(ui, &args.file).await?;
-    let (layout, write) = (FileLayout::of(&file), file.writer());
+    let layout = FileLayout::of(&file);
+    let write = file.writer();
     let output = PendingFile::create(&args.output)?;
     let matrix = files::matrix(&args.file, file, layout).await?;
     let (columns, rows) = (layout.columns, matrix.rows());

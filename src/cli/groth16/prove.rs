@@ -163,7 +163,8 @@ impl ProofJob {
         add_phases(&mut phases, &proved);
         let ReportedProof { proof, execution, .. } = proved;
 
-        let (vk, checked) = (key.vk, proof.clone());
+        let vk = key.vk;
+        let checked = proof.clone();
         let verify = blocking(move || verify::verifies(&vk, &checked, &public));
         if !phases.measure("verify the proof", verify).await {
             registered.discard(runner).await;

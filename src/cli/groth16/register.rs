@@ -69,7 +69,8 @@ pub async fn run(ui: Ui, global: &GlobalArgs, args: &RegisterArgs) -> Result<()>
     if ui.json {
         return ui.print_json(&description);
     }
-    let (constraints, file) = (registered.matrices().constraints(), args.description.display());
+    let constraints = registered.matrices().constraints();
+    let file = args.description.display();
     ui.print(&format!("{constraints} constraints\ndescription: {file}\n"))
 }
 

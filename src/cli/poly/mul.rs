@@ -12,11 +12,9 @@ use crate::{
         Client, Execution, PolyFactors, PolyMulOptions, PolyReduction, Prime31, ScalarEncoding,
         Timing, Verification,
     },
-    curve::scalars::encode_fr,
     exit::{Exit, Result, fail},
     input::{self, ScalarBytes},
-    ntt, ntt31,
-    output::{OutputTarget, Ui, with_timings},
+    output::{OutputTarget, Ui, encoded, encoded_words, with_timings, write_elements},
     progress::TerminalProgress,
 };
 
@@ -115,11 +113,10 @@ impl PolyMulArgs {
 
     /// Reads the rows of a factor.
     fn read(&self, ui: Ui, path: &Path) -> Result<ScalarBytes> {
-        let factor = match self.field {
-            Some(_) => ntt31::read(ui, path, self.encoding, self.reduce),
-            None => input::read_scalars(ui, path, self.encoding, self.reduce),
-        }?;
-        let (count, batch, file) = (factor.count(), u64::from(self.batch), path.display());
+        let factor = input::read_scalars(ui, path, self.field, self.encoding, self.reduce)?;
+        let count = factor.count();
+        let batch = u64::from(self.batch);
+        let file = path.display();
         if count == 0 {
             return fail(Exit::Data, format!("{file}: no coefficients: a factor needs one"));
         }
@@ -140,23 +137,21 @@ impl PolyMulArgs {
         output: &OutputTarget,
     ) -> Result<ProductReport> {
         let encoding = factors.encoding;
-        let Some(field) = self.field else {
-            let product = client.poly_mul_fr_bytes(factors, options).await?;
-            let elements = Zeroizing::new(product.coefficients);
-            let mut bytes = Zeroizing::new(vec![0; elements.len() * encoding.width()]);
-            encode_fr(encoding, &elements, &mut bytes);
-            ntt::write(output, self.encoding, encoding, &mut bytes)?;
-            let (timing, execution) = (product.timing, product.execution);
-            return Ok(ProductReport { coefficients: elements.len(), timing, execution });
+        let (mut bytes, timing, execution) = match self.field {
+            None => {
+                let product = client.poly_mul_fr_bytes(factors, options).await?;
+                let elements = Zeroizing::new(product.coefficients);
+                (encoded(encoding, &elements), product.timing, product.execution)
+            }
+            Some(field) => {
+                let product = client.poly_mul31_bytes(field, factors, options).await?;
+                let words = Zeroizing::new(product.coefficients);
+                let is_montgomery = encoding == ScalarEncoding::Montgomery31;
+                let bytes = encoded_words(field, is_montgomery, &words);
+                (bytes, product.timing, product.execution)
+            }
         };
-        let product = client.poly_mul31_bytes(field, factors, options).await?;
-        let mut words = Zeroizing::new(product.coefficients);
-        if encoding == ScalarEncoding::Montgomery31 {
-            words.iter_mut().for_each(|word| *word = ntt31::montgomery(field, *word));
-        }
-        words.iter_mut().for_each(|word| *word = word.to_le());
-        ntt31::write(output, self.encoding, bytemuck::cast_slice(&words))?;
-        let (timing, execution) = (product.timing, product.execution);
-        Ok(ProductReport { coefficients: words.len(), timing, execution })
+        write_elements(output, self.encoding, encoding, &mut bytes)?;
+        Ok(ProductReport { coefficients: bytes.len() / encoding.width(), timing, execution })
     }
 }

@@ -1,5 +1,5 @@
 //! Field elements and sums in messages between processes of one host, which run one binary: their
-//! limbs in memory.
+//! limbs in memory. In files that people write, elements are text.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
@@ -11,10 +11,16 @@ use super::{
 
 /// A field element, for `serde(with)`.
 pub mod fr {
-    use serde::{Deserializer, Serializer, de::Error};
+    use std::fmt;
+
+    use ark_ff::{BigInt, PrimeField};
+    use serde::{
+        Deserializer, Serializer,
+        de::{Error, Visitor},
+    };
 
     use super::frs;
-    use crate::curve::Fr;
+    use crate::{curve::Fr, text::Notation};
 
     /// Writes an element: 32 bytes.
     ///
@@ -23,13 +29,42 @@ pub mod fr {
         frs::serialize(std::slice::from_ref(element), serializer)
     }
 
-    /// Reads an element.
+    /// Reads an element: in formats that people read, a number, or a string in hex or decimal.
     ///
     /// Errors: those of the deserializer; not exactly one element, or not canonical.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Fr, D::Error> {
+        if deserializer.is_human_readable() {
+            return deserializer.deserialize_any(ElementText);
+        }
         let elements = frs::deserialize(deserializer)?;
         let [element] = elements.as_slice() else { return Err(D::Error::custom("one element")) };
         Ok(*element)
+    }
+
+    struct ElementText;
+
+    impl Visitor<'_> for ElementText {
+        type Value = Fr;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a field element: a number, or a string in hex with 0x, or in decimal")
+        }
+
+        fn visit_u64<E: Error>(self, value: u64) -> Result<Fr, E> {
+            Ok(value.into())
+        }
+
+        fn visit_i64<E: Error>(self, value: i64) -> Result<Fr, E> {
+            Ok(value.into())
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Fr, E> {
+            let notation = if text.starts_with("0x") { Notation::Hex } else { Notation::Decimal };
+            let limbs = notation.limbs(text).ok();
+            limbs.and_then(|limbs| Fr::from_bigint(BigInt(limbs))).ok_or_else(|| {
+                E::custom(format!("{text:?} is not a number below the order of the field"))
+            })
+        }
     }
 }
 

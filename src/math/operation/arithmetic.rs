@@ -10,6 +10,7 @@ use crate::{
 
 /// What is computed from the elements a, b and c of the inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PointwiseOperation {
     /// a + b
     Add,
@@ -38,6 +39,7 @@ impl PointwiseOperation {
 
 /// Computes each element from the elements at the same index of vectors of the same shape.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PointwiseStep {
     /// What is computed.
     pub operation: PointwiseOperation,
@@ -74,6 +76,7 @@ impl StepKind for PointwiseStep {
 
 /// Adds multiples of vectors of the same shape.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LinearCombinationStep {
     /// The vectors.
     pub inputs: Vec<ValueId>,
@@ -112,6 +115,7 @@ impl StepKind for LinearCombinationStep {
 /// Multiplies the elements of each row up to each of them: element i of the result is the product
 /// of elements 0 to i.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PrefixProductStep {
     /// The vector.
     pub input: ValueId,

@@ -74,7 +74,8 @@ pub fn check_call<K: StepKind>(
     inputs: &[InputSpec],
     outputs: &[OutputSpec],
 ) -> Result<()> {
-    let (mut count, got) = (0, inputs.len() as u64);
+    let mut count = 0;
+    let got = inputs.len() as u64;
     for (number, value) in program.operands(ExternalOperand::Input).enumerate() {
         count += 1;
         let (Some(input), Some(ValueType::Vector(shape))) =

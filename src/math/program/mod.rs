@@ -93,7 +93,10 @@ impl<K: StepKind> Program<K> {
 }
 
 /// The type of the value that `step` makes from values of the types `earlier`.
-fn infer<K: StepKind>(step: &K, earlier: &[ValueType]) -> Result<ValueType, StepProblem> {
+pub(crate) fn infer<K: StepKind>(
+    step: &K,
+    earlier: &[ValueType],
+) -> Result<ValueType, StepProblem> {
     let inputs = step.inputs();
     let count = inputs.ids().len();
     if count > LIST_INPUTS_MAX {

@@ -48,7 +48,8 @@ pub struct BlindedDelta {
 
 impl BlindedDelta {
     pub fn new(points: &KeyPoints, blinding: &Blinding) -> Self {
-        let (delta, &Blinding { r, s }) = (points.delta_g1, blinding);
+        let delta = points.delta_g1;
+        let &Blinding { r, s } = blinding;
         let rs = delta * (r * s);
         Self { blinding: *blinding, r: delta * r, s: delta * s, s_g2: points.delta_g2 * s, rs }
     }

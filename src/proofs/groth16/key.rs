@@ -94,7 +94,8 @@ impl Groth16Key {
             delta_g1: key.delta_g1,
             delta_g2: key.vk.delta_g2,
         };
-        let (verifying_key, new) = (key.vk.clone().into(), upload.new);
+        let verifying_key = key.vk.clone().into();
+        let new = upload.new;
         let matrices = matrices.into();
         Ok(Self { matrices, objects, lg_n, single, points, verifying_key, new })
     }

@@ -126,7 +126,8 @@ impl<'a, R: ProgramRunner> Groth16Prover<'a, R> {
         let blindings = Zeroizing::new(vec![Blinding::draw(random)]);
         let proved = self.prove_all(&self.key.single, vec![assignment.into()], blindings);
         let ProvedBatch { mut proofs, check, call, finish } = proved.await?;
-        let (proof, RunValues { timing, execution, steps, .. }) = (proofs.swap_remove(0), call);
+        let proof = proofs.swap_remove(0);
+        let RunValues { timing, execution, steps, .. } = call;
         Ok(ReportedProof { proof, check, timing, execution, steps, finish })
     }
 

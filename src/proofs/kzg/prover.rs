@@ -148,7 +148,8 @@ impl<'a, R: ProgramRunner> KzgProver<'a, R> {
         polynomials: impl IntoIterator<Item = P>,
     ) -> Result<KzgCall<R::Input<'p>>> {
         let polynomials: Vec<KzgPolynomial<_>> = polynomials.into_iter().map(Into::into).collect();
-        let (count, length_max) = (polynomials.len() as u64, self.key.coefficients_max());
+        let count = polynomials.len() as u64;
+        let length_max = self.key.coefficients_max();
         if count == 0 {
             return Err(Error::field("polynomials", FieldProblem::Missing));
         }

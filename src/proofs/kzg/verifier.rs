@@ -84,7 +84,8 @@ impl KzgVerifier {
         length(commitments.len(), values.len())?;
         values.iter().try_for_each(|row| length(points.len(), row.len()))?;
 
-        let (mut combined, mut factor) = (G1Projective::zero(), Fr::ONE);
+        let mut combined = G1Projective::zero();
+        let mut factor = Fr::ONE;
         let mut combined_values = vec![Fr::zero(); points.len()];
         for (commitment, row) in commitments.iter().zip(values) {
             combined += *commitment * factor;
@@ -112,7 +113,8 @@ fn sum<G: VariableBaseMSM<ScalarField = Fr>>(powers: &[G::MulBase], coefficients
 /// The coefficients of the polynomial r with these values at distinct points, and those of z, the
 /// product of all X - point. Newton's interpolation.
 fn interpolate(points: &[Fr], values: &[Fr]) -> (Vec<Fr>, Vec<Fr>) {
-    let (mut r, mut z) = (vec![Fr::zero(); points.len()], vec![Fr::ONE]);
+    let mut r = vec![Fr::zero(); points.len()];
+    let mut z = vec![Fr::ONE];
     for (point, value) in points.iter().zip(values) {
         let missing = *value - evaluate(&r, *point);
         let at_point = evaluate(&z, *point);

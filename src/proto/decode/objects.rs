@@ -122,7 +122,8 @@ pub fn matrix_upload(upload: v1::MatrixUpload) -> Result<ObjectUploadHeader> {
     let v1::MatrixUpload { rows, columns, terms, coefficients, .. } = upload;
     let shape = matrix_shape(rows, columns, terms, coefficients)?;
     let id = new_upload_id(&upload.upload_id)?;
-    let (content, streams) = (UploadContent::Matrix(shape), streams(upload.streams)?);
+    let content = UploadContent::Matrix(shape);
+    let streams = streams(upload.streams)?;
     let (persist, label) = (upload.persist, upload.label);
     Ok(ObjectUploadHeader { id, content, streams, payload_hash, persist, label })
 }

@@ -150,7 +150,8 @@ mod tests {
     use crate::doctor::finding::Severity;
 
     fn severity(state: SocketState, folder_mode: u32) -> Severity {
-        let (setting, path) = ("unix_socket", PathBuf::from("/run/capstan/x.sock"));
+        let setting = "unix_socket";
+        let path = PathBuf::from("/run/capstan/x.sock");
         finding(&SocketFacts { setting, path, folder_mode: Some(folder_mode), state }).severity
     }
 

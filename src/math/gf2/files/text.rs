@@ -61,7 +61,8 @@ impl SparseRows {
     }
 
     fn push_line(&mut self, line: &[u8]) -> Result<(), (usize, MatrixTextProblem)> {
-        let (start, mut at) = (self.columns.len(), 0);
+        let start = self.columns.len();
+        let mut at = 0;
         while at < line.len() {
             if matches!(line[at], b' ' | b'\t') {
                 at += 1;
@@ -110,8 +111,8 @@ pub fn write(matrix: &BitMatrix, order: ColumnOrder) -> String {
     let mut text = String::new();
     for row in 0..matrix.rows() {
         for (at, place) in matrix.ones(row).enumerate() {
-            let (blank, column) =
-                (if at == 0 { "" } else { " " }, order.place(place, matrix.columns()));
+            let blank = if at == 0 { "" } else { " " };
+            let column = order.place(place, matrix.columns());
             write!(text, "{blank}{column}").expect("memory accepts all text");
         }
         text.push('\n');
