@@ -81,21 +81,25 @@ pub(crate) fn timing(
     Timing { receive, queue, compute, verify, send, upload, download, total }
 }
 
-/// Checks that all values are below r: arithmetic on other limbs would be silently wrong.
+/// Checks that all values are below r.
 pub(crate) fn check_canonical(values: &mut [Fr]) -> Result<()> {
-    if values.par_iter().all(|value| value.0 < Fr::MODULUS) {
-        return Ok(());
-    }
-    values.fill(Fr::zero());
-    Err(ClientError::invalid_response("an element is not canonical"))
+    check_each(values, |value| value.0 < Fr::MODULUS)
 }
 
 /// Checks that all values are below the prime.
 pub(crate) fn check_words(words: &mut [u32], field: Prime31) -> Result<()> {
-    if words.par_iter().all(|word| *word < field.modulus()) {
+    check_each(words, |word| *word < field.modulus())
+}
+
+/// Wipes elements of which any is not canonical: arithmetic on it would be silently wrong.
+fn check_each<E: Copy + Default + Send + Sync>(
+    elements: &mut [E],
+    is_canonical: impl Fn(&E) -> bool + Send + Sync,
+) -> Result<()> {
+    if elements.par_iter().all(is_canonical) {
         return Ok(());
     }
-    words.fill(0);
+    elements.fill(E::default());
     Err(ClientError::invalid_response("an element is not canonical"))
 }
 

@@ -86,8 +86,7 @@ pub use self::{
     compute::{
         gf2::Gf2Result,
         integers::{IntMulResult, IntegerVector},
-        ntt::NttResult,
-        ntt31::Ntt31Result,
+        ntt::{Ntt31Result, NttResult},
         poly_mul::{PolyFactors, PolyMulOptions, PolyMulResult},
     },
     connection::{

@@ -1,7 +1,10 @@
 //! The message of an NTT, and the lengths that it implies.
 
 use capstan_math::{
-    curve::scalars::ScalarEncoding, error::FieldProblem, field::FieldId, program::Constant,
+    curve::scalars::ScalarEncoding,
+    error::FieldProblem,
+    field::FieldId,
+    program::{Constant, InputSpec},
 };
 
 use crate::wire::v1;
@@ -12,8 +15,8 @@ use crate::{
 
 pub(crate) struct NttCallSpec {
     pub message: v1::NttSpec,
-    /// The header of the rows' upload, without its id and the number of streams.
-    pub upload: v1::VectorUpload,
+    /// The rows that are sent.
+    pub input: InputSpec,
     /// Elements to receive: all rows at full size.
     pub received: usize,
 }
@@ -66,9 +69,8 @@ impl NttCallSpec {
             verify: v1::Verify::from(options.verify).into(),
             field: v1::Field::from(field).into(),
         };
-        let (encoding, count) = (message.output_encoding, len as u64);
-        let upload = v1::VectorUpload { encoding, count, ..Default::default() };
-        Ok(Self { message, upload, received })
+        let input = InputSpec { encoding, count: len as u64, reduce: options.reduce };
+        Ok(Self { message, input, received })
     }
 }
 

@@ -1,10 +1,9 @@
 //! Runs programs. `request` says what a run takes and wants, `plan` checks it, `transfer` sends and
-//! receives, `staged` finds shared memory for large vectors, and `result` has what a run returns.
+//! receives, and `result` has what a run returns.
 
 mod plan;
 mod request;
 mod result;
-mod staged;
 mod transfer;
 
 use std::time::Duration;
@@ -24,10 +23,9 @@ pub(crate) use self::{
 };
 
 use self::{
-    plan::{ElementSource, PlannedDelivery, RunPlan},
+    plan::{PlannedDelivery, PlannedOutput, RunPlan},
     result::ReturnedValue,
-    staged::StagedRun,
-    transfer::{RunReply, RunTransfer},
+    transfer::{RunCall, RunReply},
 };
 use super::{
     Client, UploadKey, VectorInfo, Verification,
@@ -43,6 +41,11 @@ use crate::wire::{
 use crate::{
     connection::affinity::{AffinityKey, CallRoute},
     objects::{put_again::HeldObjects, release::ReleaseOnDrop},
+    transfer::{
+        download::DownloadProgress,
+        staged_transfer::StagedVectors,
+        vector_call::{CallTransfer, InputSource, SentCall},
+    },
 };
 
 impl Client {
@@ -167,13 +170,28 @@ impl Client {
                 _ => {}
             }
         }
-        let transfer = RunTransfer::new(self, &plan, options, route.clone());
-        let mut memory = StagedRun::new(self, &plan);
+        let received: Vec<_> = plan.outputs.iter().map(PlannedOutput::received_bytes).collect();
+        let (sent, progress) = (plan.sent_bytes(), options.progress.clone());
+        let total = sent + received.iter().sum::<u64>();
+        let run_call = RunCall {
+            plan: &plan,
+            program: program::reference(&plan.program),
+            verify: options.verify.into(),
+            received: DownloadProgress::new(progress, sent, total),
+        };
+        let transfer = CallTransfer {
+            client: self,
+            call: &run_call,
+            inputs: &plan.inputs,
+            outputs: &received,
+            route,
+            progress: options.progress.as_ref(),
+        };
         let mut held = HeldObjects::new(program::held(&plan.program));
         let mut has_program = false;
-        let reply = loop {
-            let error = match transfer.run(&mut memory, &mut call).await {
-                Ok(reply) => break reply,
+        let mut sent = loop {
+            let error = match transfer.send(&mut call).await {
+                Ok(sent) => break sent,
                 Err(error) => error,
             };
             // The server has dropped the program; other missing objects have a field.
@@ -184,7 +202,8 @@ impl Client {
                 held.put_again(error, self, route, &call).await?;
             }
         };
-        let result = self.finish(&transfer, reply, options, &call).await?;
+        let memory = sent.memory.take();
+        let result = self.finish(&transfer, sent, memory.as_ref(), options, &call).await?;
         kept.iter_mut().for_each(|guard| guard.id = None);
         self.remember_kept(&plan, route);
         for (mut guard, vector) in downloads {
@@ -193,8 +212,8 @@ impl Client {
             }
             guard.release_sized(vector.count * vector.encoding.width() as u64).await;
         }
-        if let Some(memory) = memory {
-            memory.release();
+        if let Some(vectors) = memory {
+            vectors.memory.release();
         }
         Ok(result)
     }
@@ -215,7 +234,7 @@ impl Client {
     fn run_route(&self, plan: &RunPlan<'_>) -> CallRoute {
         let mut inputs = plan.inputs.iter();
         let stored = inputs.find_map(|input| match &input.source {
-            ElementSource::Stored(vector) => vector.upload_id.as_ref().try_into().ok(),
+            InputSource::Stored(vector) => vector.upload_id.as_ref().try_into().ok(),
             _ => None,
         });
         if let Some(id) = stored {
@@ -245,26 +264,32 @@ impl Client {
         }
     }
 
-    /// Downloads large outputs, and checks and decodes all of them.
+    /// Copies outputs from `memory`, downloads large ones, and checks and decodes all of them.
     async fn finish(
         &self,
-        transfer: &RunTransfer<'_>,
-        reply: RunReply,
+        transfer: &CallTransfer<'_, RunCall<'_>>,
+        sent: SentCall<RunReply>,
+        memory: Option<&StagedVectors>,
         options: &RunOptions,
         call: &CallBudget,
     ) -> Result<RunResult> {
-        let RunTransfer { plan, received, route, .. } = transfer;
-        let RunReply { result, vectors, upload, download } = reply;
+        let CallTransfer { call: RunCall { plan, received, .. }, route, .. } = transfer;
+        let SentCall { reply: RunReply { result, vectors, download }, upload, .. } = sent;
         let started = Instant::now();
         let mut outputs = Vec::with_capacity(plan.outputs.len());
-        let replied = vectors.into_iter().zip(&result.points);
-        for (output, (mut elements, points)) in plan.outputs.iter().zip(replied) {
-            if let PlannedDelivery::Download(vector) = &output.delivery
-                && elements.len() == 0
-            {
+        let replied = vectors.into_iter().zip(&result.points).enumerate();
+        for (output, (index, (mut elements, points))) in plan.outputs.iter().zip(replied) {
+            let bytes = output.received_bytes();
+            if let Some(memory) = memory.filter(|memory| memory.holds_output(index)) {
+                let count = bytes / output.field.element_bytes();
+                elements = ValueElements::zeros(output.field, count)?;
+                memory.copy_output(index, elements.as_bytes_mut(), &self.inner.copies);
+                received.add(bytes);
+            } else if let PlannedDelivery::Download(vector) = &output.delivery {
                 elements = ValueElements::zeros(output.field, vector.count)?;
                 let bytes = elements.as_bytes_mut();
-                self.read_vector(vector, route.clone(), bytes, received, call.deadline).await?;
+                let route = (*route).clone();
+                self.read_vector(vector, route, bytes, received, call.deadline).await?;
             }
             convert::check_elements(&mut elements)?;
             let content = match output.delivery {
