@@ -95,13 +95,13 @@ pub use self::{
     },
     error::{ClientError, Refusal, Result},
     fleet::{Fleet, FleetBases, FleetBuilder, FleetServer},
-    objects::matrix_handle::{MatrixHandle, MatrixId, MatrixInfo},
+    objects::matrix_handle::{MatrixHandle, MatrixInfo},
     options::{MsmOptions, NttOptions, ScalarInput},
     program::ClientProgramBuilder as ProgramBuilder,
     run::{InputElements, ProgramRun, RunEstimate, RunResult},
     shared_vector::{SharedElement, SharedVector},
     types::{
-        BasesHandle, BasesId, BasesInfo, EncodedMsmResult, EncodedNttResult, MsmResult, NttReport,
-        UploadKey, VectorInfo,
+        BasesHandle, BasesId, BasesInfo, EncodedMsmResult, EncodedNttResult, MatrixId, MsmResult,
+        NttReport, UploadKey, VectorInfo,
     },
 };

@@ -57,6 +57,9 @@ pub(crate) mod sealed {
         /// Errors: `InvalidInput` for `field` if there is no memory for `count` zeros.
         fn zeros(field: &'static str, count: u64) -> Result<Zeroizing<Vec<Self>>>;
 
+        /// `None` for elements of another type.
+        fn of_values(values: ValueElements) -> Option<Zeroizing<Vec<Self>>>;
+
         fn as_bytes(elements: &[Self]) -> &[u8];
 
         fn as_bytes_mut(elements: &mut [Self]) -> &mut [u8];
@@ -76,6 +79,10 @@ pub(crate) mod sealed {
 
         fn zeros(field: &'static str, count: u64) -> Result<Zeroizing<Vec<Self>>> {
             convert::fr_zeros(field, count)
+        }
+
+        fn of_values(values: ValueElements) -> Option<Zeroizing<Vec<Self>>> {
+            if let ValueElements::Fr(elements) = values { Some(elements) } else { None }
         }
 
         fn as_bytes(elements: &[Self]) -> &[u8] {
@@ -103,6 +110,10 @@ pub(crate) mod sealed {
 
         fn zeros(field: &'static str, count: u64) -> Result<Zeroizing<Vec<Self>>> {
             convert::zeros(field, count, 1)
+        }
+
+        fn of_values(values: ValueElements) -> Option<Zeroizing<Vec<Self>>> {
+            if let ValueElements::Words(_, words) = values { Some(words) } else { None }
         }
 
         fn as_bytes(elements: &[Self]) -> &[u8] {

@@ -2,6 +2,26 @@
 
 use std::{sync::Arc, time::Duration};
 
+use crate::wire::v1::{
+    self, msm_request::Scalars, msm_spec::Bases, msm_stream_request::Message, program_input::Source,
+};
+use crate::{
+    BasesHandle, BasesId, Client, CurvePoint, EncodedMsmResult, MsmOptions, MsmResult, ScalarInput,
+    call::CallFuture,
+    connection::affinity::{AffinityKey, CallRoute},
+    convert,
+    error::{ClientError, Result},
+    objects::{held::HeldObject, put_again::HeldObjects},
+    options::UploadedScalars,
+    transfer::{
+        frames,
+        payload::OutgoingBytes,
+        vector_call::{
+            CallInput, CallLane, CallPart, CallTransfer, InputSource, SentCall, StreamOf,
+            StreamedInput, VectorCall,
+        },
+    },
+};
 use bytes::Bytes;
 use capstan_math::{
     curve::{
@@ -12,27 +32,6 @@ use capstan_math::{
     },
     error::FieldProblem,
     program::InputSpec,
-};
-use tonic::Request;
-
-use crate::wire::v1::{
-    self, compute_client::ComputeClient, msm_request::Scalars, msm_spec::Bases,
-    msm_stream_request::Message, program_input::Source,
-};
-use crate::{
-    BasesHandle, BasesId, Client, CurvePoint, EncodedMsmResult, MsmOptions, MsmResult, ScalarInput,
-    call::{CallDeadline, CallFuture},
-    connection::affinity::{AffinityKey, CallRoute},
-    convert,
-    error::{ClientError, Result},
-    objects::{held::HeldObject, put_again::HeldObjects},
-    options::UploadedScalars,
-    transfer::{
-        frames::{self, FrameChannel},
-        staged_transfer::StagedVectors,
-        upload::MessageStream,
-        vector_call::{CallInput, CallTransfer, InputSource, SentCall, VectorCall},
-    },
 };
 
 /// An MSM on its way to the server.
@@ -151,7 +150,10 @@ impl Client {
             let route = &self.msm_route(&spec, &scalars);
             let is_whole_vector = matches!(scalars, ScalarInput::Upload(_));
             let input = msm_input(scalars, len, &options)?;
-            let is_stored = matches!(input.source, InputSource::Stored(_));
+            let is_on_server = matches!(
+                input.source,
+                InputSource::Named(_) | InputSource::Local(OutgoingBytes::Region { .. })
+            );
             let transfer = CallTransfer {
                 client: self,
                 call: &MsmCall { spec, is_whole_vector },
@@ -167,7 +169,7 @@ impl Client {
                     Err(error) => held.put_again(error, self, route, &call).await?,
                 }
             };
-            let upload = if is_stored { Some(Duration::ZERO) } else { upload };
+            let upload = upload.or(is_on_server.then_some(Duration::ZERO));
             if let Some(vectors) = memory {
                 vectors.memory.release();
             }
@@ -205,47 +207,32 @@ impl VectorCall for MsmCall {
         }
     }
 
-    fn header(
-        &self,
-        inputs: Vec<Source>,
-        _: Option<&StagedVectors>,
-    ) -> Result<v1::MsmStreamRequest> {
-        let mut header =
-            v1::MsmStreamHeader { spec: Some(self.spec.clone()), ..Default::default() };
-        for input in inputs {
-            match input {
-                Source::Upload(scalars) => header.scalars = Some(scalars),
-                Source::RegionUpload(scalars) => header.region_scalars = Some(scalars),
-                _ => {}
+    fn message(&self, part: CallPart<'_>) -> v1::MsmStreamRequest {
+        let message = match part {
+            CallPart::Header(inputs, _) => {
+                let StreamedInput { upload, region_upload } = inputs.into();
+                let (spec, scalars, region_scalars) =
+                    (Some(self.spec.clone()), upload, region_upload);
+                Message::Header(v1::MsmStreamHeader { spec, scalars, region_scalars })
             }
-        }
-        Ok(v1::MsmStreamRequest { message: Some(Message::Header(header)) })
-    }
-
-    fn chunk(_: usize, chunk: v1::Chunk) -> v1::MsmStreamRequest {
-        v1::MsmStreamRequest { message: Some(Message::Chunk(chunk)) }
-    }
-
-    fn written(_: usize, range: v1::WrittenRange) -> v1::MsmStreamRequest {
-        v1::MsmStreamRequest { message: Some(Message::Written(range)) }
+            CallPart::Chunk(_, chunk) => Message::Chunk(chunk),
+            CallPart::Written(_, range) => Message::Written(range),
+        };
+        v1::MsmStreamRequest { message: Some(message) }
     }
 
     async fn send_stream(
         &self,
-        mut compute: ComputeClient<FrameChannel>,
-        request: Request<MessageStream<v1::MsmStreamRequest>>,
-        _: Option<&StagedVectors>,
+        lane: CallLane<'_>,
+        stream: StreamOf<Self>,
     ) -> Result<v1::MsmResult> {
-        let response = compute.msm_stream(frames::send(request)).await?;
+        let CallLane { mut compute, deadline, .. } = lane;
+        let response = compute.msm_stream(frames::send(deadline.request(stream))).await?;
         required_result(response.into_inner().result)
     }
 
-    async fn send_message(
-        &self,
-        mut compute: ComputeClient<FrameChannel>,
-        inputs: Vec<Source>,
-        deadline: CallDeadline,
-    ) -> Result<v1::MsmResult> {
+    async fn send_message(&self, lane: CallLane<'_>, inputs: Vec<Source>) -> Result<v1::MsmResult> {
+        let CallLane { mut compute, deadline, .. } = lane;
         let scalars = inputs.into_iter().find_map(|input| match input {
             Source::Inline(scalars) => Some(Scalars::Inline(scalars)),
             Source::Stored(vector) if self.is_whole_vector => {
@@ -255,8 +242,7 @@ impl VectorCall for MsmCall {
             _ => None,
         });
         let request = v1::MsmRequest { spec: Some(self.spec.clone()), scalars };
-        let response = compute.msm(deadline.request(request)).await?;
-        required_result(response.into_inner().result)
+        required_result(compute.msm(deadline.request(request)).await?.into_inner().result)
     }
 }
 
@@ -307,7 +293,7 @@ fn decode<A: CurvePoint>(sums: EncodedMsmResult, encoding: SumEncoding) -> Resul
     Ok(MsmResult { points, timing: sums.timing, execution: sums.execution })
 }
 
-fn single_sum<A: CurvePoint>(msm: MsmResult<A>) -> Result<A::Group> {
+pub(crate) fn single_sum<A: CurvePoint>(msm: MsmResult<A>) -> Result<A::Group> {
     match msm.points.as_slice() {
         [sum] => Ok(*sum),
         _ => Err(ClientError::invalid_response("expected exactly one sum")),

@@ -9,30 +9,30 @@ use capstan_math::{
     program::{Constant, InputSpec},
 };
 use tokio::time::Instant;
-use tonic::Request;
 
 use super::ntt_spec::NttCallSpec;
 use crate::wire::{
     MessageReader,
     v1::{
-        self, compute_client::ComputeClient, ntt_request::Input, ntt_response::Output,
-        ntt_stream_request::Message, program_input::Source,
+        self, ntt_request::Input, ntt_response::Output, ntt_stream_request::Message,
+        program_input::Source,
     },
 };
 use crate::{
     Client, EncodedNttResult, NttOptions, NttReport, Progress, SharedElement, UploadKey,
-    call::{CallBudget, CallDeadline, CallFuture},
-    connection::affinity::{AffinityKey, CallRoute},
+    call::{CallBudget, CallFuture},
+    connection::affinity::AffinityKey,
     convert,
     error::{ClientError, Result},
     objects::release::ReleaseOnDrop,
     transfer::{
         download::{DownloadProgress, copy_chunk},
-        frames::{self, FrameChannel},
+        frames,
         payload::{OutgoingBytes, OwnedElements},
-        staged_transfer::StagedVectors,
-        upload::MessageStream,
-        vector_call::{CallInput, CallTransfer, InputSource, SentCall, VectorCall},
+        vector_call::{
+            CallInput, CallLane, CallPart, CallTransfer, InputSource, SentCall, StreamOf,
+            StreamedInput, VectorCall,
+        },
     },
 };
 
@@ -72,8 +72,15 @@ struct NttCall {
 /// How the result comes.
 enum NttReply {
     Message(v1::NttResponse),
-    Stream { first: Option<v1::NttStreamResponse>, responses: MessageReader<v1::NttStreamResponse> },
-    Kept { response: v1::NttResponse, input: ReleaseOnDrop, route: CallRoute },
+    Stream {
+        first: Option<v1::NttStreamResponse>,
+        responses: MessageReader<v1::NttStreamResponse>,
+    },
+    /// The result is on the server that has the input.
+    Kept {
+        response: v1::NttResponse,
+        input: ReleaseOnDrop,
+    },
 }
 
 impl Client {
@@ -235,11 +242,12 @@ impl Client {
                     let reading = receive_rows(first, responses, out, &received);
                     Some(call.deadline.until_deadline(reading).await?)
                 }
-                NttReply::Kept { response, input, route } => {
+                NttReply::Kept { response, input } => {
                     let Some(Output::Kept(output)) = response.output else {
                         return Err(ClientError::invalid_response("the response has no vector"));
                     };
                     let vector = convert::object_vector(Some(output))?;
+                    let route = input.route.clone();
                     kept = Some(ReleaseOnDrop::new(self, vector.id, &route));
                     let bytes = vector.count.saturating_mul(vector.encoding.width() as u64);
                     check_length(bytes, output_bytes)?;
@@ -303,7 +311,7 @@ impl Client {
                 // A load balancer has chosen another server than for the upload: one stream needs one.
                 Err(error) if error.is_not_found() => {}
                 response => {
-                    let reply = NttReply::Kept { response: response?, input, route };
+                    let reply = NttReply::Kept { response: response?, input };
                     return Ok(SentCall { reply, memory: None, upload });
                 }
             }
@@ -364,52 +372,31 @@ impl VectorCall for NttCall {
         (self.bytes_max <= message_bytes).then_some(message_bytes)
     }
 
-    fn header(
-        &self,
-        inputs: Vec<Source>,
-        memory: Option<&StagedVectors>,
-    ) -> Result<v1::NttStreamRequest> {
-        let mut header = v1::NttStreamHeader {
-            spec: Some(self.spec.clone()),
-            region_output: memory.and_then(|memory| memory.output_place(0)),
-            ..Default::default()
-        };
-        for input in inputs {
-            match input {
-                Source::Upload(input) => header.input = Some(input),
-                Source::RegionUpload(input) => header.region_input = Some(input),
-                _ => {}
+    fn message(&self, part: CallPart<'_>) -> v1::NttStreamRequest {
+        let message = match part {
+            CallPart::Header(inputs, memory) => {
+                let StreamedInput { upload: input, region_upload: region_input } = inputs.into();
+                let region_output = memory.and_then(|memory| memory.output_place(0));
+                let spec = Some(self.spec.clone());
+                Message::Header(v1::NttStreamHeader { spec, input, region_input, region_output })
             }
-        }
-        Ok(v1::NttStreamRequest { message: Some(Message::Header(header)) })
-    }
-
-    fn chunk(_: usize, chunk: v1::Chunk) -> v1::NttStreamRequest {
-        v1::NttStreamRequest { message: Some(Message::Chunk(chunk)) }
-    }
-
-    fn written(_: usize, range: v1::WrittenRange) -> v1::NttStreamRequest {
-        v1::NttStreamRequest { message: Some(Message::Written(range)) }
+            CallPart::Chunk(_, chunk) => Message::Chunk(chunk),
+            CallPart::Written(_, range) => Message::Written(range),
+        };
+        v1::NttStreamRequest { message: Some(message) }
     }
 
     /// The response begins after all of the input was sent.
-    async fn send_stream(
-        &self,
-        mut compute: ComputeClient<FrameChannel>,
-        request: Request<MessageStream<v1::NttStreamRequest>>,
-        _: Option<&StagedVectors>,
-    ) -> Result<NttReply> {
-        let sent = frames::exchange(request, |request| compute.ntt_stream(request));
+    async fn send_stream(&self, lane: CallLane<'_>, stream: StreamOf<Self>) -> Result<NttReply> {
+        let CallLane { mut compute, deadline, .. } = lane;
+        let sent =
+            frames::exchange(deadline.request(stream), |request| compute.ntt_stream(request));
         let (first, responses) = sent.await?;
         Ok(NttReply::Stream { first, responses })
     }
 
-    async fn send_message(
-        &self,
-        mut compute: ComputeClient<FrameChannel>,
-        inputs: Vec<Source>,
-        deadline: CallDeadline,
-    ) -> Result<NttReply> {
+    async fn send_message(&self, lane: CallLane<'_>, inputs: Vec<Source>) -> Result<NttReply> {
+        let CallLane { mut compute, deadline, .. } = lane;
         let input = inputs.into_iter().find_map(|input| match input {
             Source::Inline(rows) => Some(Input::Inline(rows)),
             _ => None,

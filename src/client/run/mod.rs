@@ -36,7 +36,7 @@ use super::{
 };
 use crate::wire::{
     self,
-    v1::{self, program_ref},
+    v1::{self, program_input::Source, program_ref},
 };
 use crate::{
     connection::affinity::{AffinityKey, CallRoute},
@@ -79,7 +79,12 @@ impl Client {
     /// Errors: those of [`Self::run`]; `DeadlineExceeded`; `InvalidResponse` if the result was
     /// verified less than requested.
     pub async fn run_with(&self, run: ProgramRun<'_>, options: RunOptions) -> Result<RunResult> {
-        self.run_boxed(run, options).await
+        let run: CallFuture<'_, RunResult> = Box::pin(async move {
+            let mut result = self.run_borrowed(&run, &options).await?;
+            result.return_vectors(run, &self.inner.copies);
+            Ok(result)
+        });
+        run.await
     }
 
     /// Estimates a run without starting it. Inputs may be missing. Without outputs, the server
@@ -99,30 +104,24 @@ impl Client {
             outputs: run.outputs.iter().map(|output| output.value.0).collect(),
             verify: v1::Verify::from(verify).into(),
         };
-        self.estimate_boxed(request, self.program_route(&run.program)).await
-    }
-
-    fn estimate_boxed(
-        &self,
-        request: v1::EstimateRequest,
-        route: CallRoute,
-    ) -> CallFuture<'_, RunEstimate> {
-        Box::pin(async move {
+        let route = self.program_route(&run.program);
+        let estimate: CallFuture<'_, v1::EstimateResponse> = Box::pin(async move {
             let route = &route;
             let send = |request| async move { self.compute(route).estimate(request).await };
-            let estimate = self.begin_call(None)?.unary(request, send).await?;
-            let v1::EstimateResponse { engine, device, jobs_ahead, .. } = estimate;
-            Ok(RunEstimate {
-                input_bytes: estimate.input_bytes,
-                output_bytes: estimate.output_bytes,
-                value_bytes: estimate.value_bytes,
-                scratch_bytes: estimate.scratch_bytes,
-                engine,
-                device,
-                jobs_ahead,
-                time_ahead: estimate.time_ahead_us.map(Duration::from_micros),
-                modelled_time: Duration::from_micros(estimate.modelled_time_us),
-            })
+            self.begin_call(None)?.unary(request, send).await
+        });
+        let estimate = estimate.await?;
+        let v1::EstimateResponse { engine, device, jobs_ahead, .. } = estimate;
+        Ok(RunEstimate {
+            input_bytes: estimate.input_bytes,
+            output_bytes: estimate.output_bytes,
+            value_bytes: estimate.value_bytes,
+            scratch_bytes: estimate.scratch_bytes,
+            engine,
+            device,
+            jobs_ahead,
+            time_ahead: estimate.time_ahead_us.map(Duration::from_micros),
+            modelled_time: Duration::from_micros(estimate.modelled_time_us),
         })
     }
 
@@ -136,18 +135,6 @@ impl Client {
             let send = |request| async move { self.store(route).put_program(request).await };
             let program = Some(program::message(program));
             call.unary(v1::PutProgramRequest { program }, send).await
-        })
-    }
-
-    fn run_boxed<'a>(
-        &'a self,
-        run: ProgramRun<'a>,
-        options: RunOptions,
-    ) -> CallFuture<'a, RunResult> {
-        Box::pin(async move {
-            let mut result = self.run_borrowed(&run, &options).await?;
-            result.return_vectors(run, &self.inner.copies);
-            Ok(result)
         })
     }
 
@@ -234,7 +221,7 @@ impl Client {
     fn run_route(&self, plan: &RunPlan<'_>) -> CallRoute {
         let mut inputs = plan.inputs.iter();
         let stored = inputs.find_map(|input| match &input.source {
-            InputSource::Stored(vector) => vector.upload_id.as_ref().try_into().ok(),
+            InputSource::Named(Source::Stored(vector)) => vector.upload_id.as_ref().try_into().ok(),
             _ => None,
         });
         if let Some(id) = stored {
@@ -280,7 +267,7 @@ impl Client {
         let replied = vectors.into_iter().zip(&result.points).enumerate();
         for (output, (index, (mut elements, points))) in plan.outputs.iter().zip(replied) {
             let bytes = output.received_bytes();
-            if let Some(memory) = memory.filter(|memory| memory.holds_output(index)) {
+            if let Some(memory) = memory.filter(|memory| memory.outputs[index].is_some()) {
                 let count = bytes / output.field.element_bytes();
                 elements = ValueElements::zeros(output.field, count)?;
                 memory.copy_output(index, elements.as_bytes_mut(), &self.inner.copies);

@@ -24,9 +24,9 @@ use crate::{
     options::UploadedScalars,
     transfer::{
         payload::OutgoingBytes,
-        vector_call::{CallInput, InputSource, region_vector},
+        vector_call::{CallInput, InputSource},
     },
-    wire::v1::{self, program_output},
+    wire::v1::{self, program_input::Source, program_output},
 };
 
 /// Vectors of at least this size are kept on the server and downloaded over several connections.
@@ -49,6 +49,8 @@ pub(super) struct PlannedOutput {
     pub value: ValueId,
     /// The field of a vector.
     pub field: FieldId,
+    /// The encoding of a vector, in messages.
+    encoding: i32,
     pub delivery: PlannedDelivery,
     /// Whether points are wanted as soon as they are known.
     pub is_early: bool,
@@ -120,9 +122,9 @@ impl PlannedOutput {
     }
 
     /// A vector is written to `place`, if that is given.
-    pub fn message(self, place: Option<v1::RegionPlace>) -> Result<v1::ProgramOutput> {
+    pub fn message(self, place: Option<v1::RegionPlace>) -> v1::ProgramOutput {
         use program_output::Delivery as Message;
-        let encoding = convert::scalar_encoding(ScalarEncoding::typed(self.field))?;
+        let encoding = self.encoding;
         let in_region = |place| Message::Region(region_vector(place, encoding));
         let planned = || match self.delivery {
             PlannedDelivery::Send { .. } => Message::Send(v1::SendVector { encoding }),
@@ -139,8 +141,13 @@ impl PlannedOutput {
             }
         };
         let delivery = Some(place.map_or_else(planned, in_region));
-        Ok(v1::ProgramOutput { value: self.value.0, delivery })
+        v1::ProgramOutput { value: self.value.0, delivery }
     }
+}
+
+fn region_vector(place: v1::RegionPlace, encoding: i32) -> v1::RegionVector {
+    let v1::RegionPlace { region_id, offset } = place;
+    v1::RegionVector { region_id, offset, encoding }
 }
 
 /// The elements that are given for an input.
@@ -157,7 +164,9 @@ fn plan_input<'a>(
             let input = CallInput::local("inputs", payload, reduce)?;
             Ok(match &input.source {
                 InputSource::Local(OutgoingBytes::Region { region, .. }) => {
-                    CallInput { source: InputSource::Region(region.start()), ..input }
+                    let encoding = convert::scalar_encoding(input.spec.encoding)?;
+                    let source = Source::Region(region_vector(region.start(), encoding));
+                    CallInput { source: InputSource::Named(source), ..input }
                 }
                 _ => input,
             })
@@ -203,7 +212,8 @@ fn plan_output(
         Delivery::Keep => PlannedDelivery::Keep(keep()?),
         Delivery::Points(shape) => PlannedDelivery::Points(shape),
     };
-    Ok(PlannedOutput { value: output.value, field, delivery, is_early: false })
+    let encoding = convert::scalar_encoding(encoding)?;
+    Ok(PlannedOutput { value: output.value, field, encoding, delivery, is_early: false })
 }
 
 fn output_spec(output: &WantedOutput) -> OutputSpec {

@@ -4,7 +4,6 @@ use std::{collections::HashSet, time::Duration};
 
 use capstan_math::runner::ValueElements;
 use tokio::time::Instant;
-use tonic::Request;
 
 use super::plan::{PlannedDelivery, RunPlan};
 use crate::{
@@ -12,17 +11,13 @@ use crate::{
     staging,
     transfer::{
         download::{DownloadProgress, copy_chunk},
-        frames::{self, FrameChannel},
+        frames,
         staged_transfer::StagedVectors,
-        upload::MessageStream,
-        vector_call::VectorCall,
+        vector_call::{CallLane, CallPart, StreamOf, VectorCall},
     },
     wire::{
         self, MessageReader,
-        v1::{
-            self, compute_client::ComputeClient, program_input::Source, run_request::Message,
-            run_response::Message as Answer,
-        },
+        v1::{self, run_request::Message, run_response::Message as Answer},
     },
 };
 
@@ -57,46 +52,37 @@ impl VectorCall for RunCall<'_> {
         Some(message_bytes.saturating_sub(wire::encoded_bytes(&self.program)))
     }
 
-    fn header(
-        &self,
-        inputs: Vec<Source>,
-        memory: Option<&StagedVectors>,
-    ) -> Result<v1::RunRequest> {
-        let inputs = inputs.into_iter().zip(&self.plan.inputs);
-        let inputs = inputs.map(|(source, input)| v1::ProgramInput {
-            source: Some(source),
-            reduce: input.spec.reduce,
-        });
-        let outputs = self.plan.outputs.iter().enumerate().map(|(index, output)| {
-            output.message(memory.and_then(|memory| memory.output_place(index)))
-        });
-        let header = v1::RunHeader {
-            program: Some(self.program.clone()),
-            inputs: inputs.collect(),
-            outputs: outputs.collect::<Result<_>>()?,
-            verify: self.verify.into(),
+    fn message(&self, part: CallPart<'_>) -> v1::RunRequest {
+        let message = match part {
+            CallPart::Header(inputs, memory) => {
+                let RunPlan { inputs: planned, outputs, .. } = self.plan;
+                let inputs = inputs.into_iter().zip(planned).map(|(source, input)| {
+                    v1::ProgramInput { source: Some(source), reduce: input.spec.reduce }
+                });
+                let outputs = outputs.iter().enumerate().map(|(index, output)| {
+                    output.message(memory.and_then(|memory| memory.output_place(index)))
+                });
+                Message::Header(v1::RunHeader {
+                    program: Some(self.program.clone()),
+                    inputs: inputs.collect(),
+                    outputs: outputs.collect(),
+                    verify: self.verify.into(),
+                })
+            }
+            CallPart::Chunk(input, chunk) => {
+                Message::Chunk(v1::RunInputChunk { input: input as u32, chunk: Some(chunk) })
+            }
+            CallPart::Written(input, range) => {
+                Message::Written(v1::RunInputRange { input: input as u32, range: Some(range) })
+            }
         };
-        Ok(v1::RunRequest { message: Some(Message::Header(header)) })
-    }
-
-    fn chunk(input: usize, chunk: v1::Chunk) -> v1::RunRequest {
-        let chunk = v1::RunInputChunk { input: input as u32, chunk: Some(chunk) };
-        v1::RunRequest { message: Some(Message::Chunk(chunk)) }
-    }
-
-    fn written(input: usize, range: v1::WrittenRange) -> v1::RunRequest {
-        let range = v1::RunInputRange { input: input as u32, range: Some(range) };
-        v1::RunRequest { message: Some(Message::Written(range)) }
+        v1::RunRequest { message: Some(message) }
     }
 
     /// The response begins after all inputs were sent.
-    async fn send_stream(
-        &self,
-        mut compute: ComputeClient<FrameChannel>,
-        request: Request<MessageStream<v1::RunRequest>>,
-        memory: Option<&StagedVectors>,
-    ) -> Result<RunReply> {
-        let sent = frames::exchange(request, |request| compute.run(request));
+    async fn send_stream(&self, lane: CallLane<'_>, stream: StreamOf<Self>) -> Result<RunReply> {
+        let CallLane { mut compute, deadline, memory } = lane;
+        let sent = frames::exchange(deadline.request(stream), |request| compute.run(request));
         let (first, responses) = sent.await?;
         self.receive(first, responses, memory).await
     }
@@ -109,7 +95,7 @@ impl RunCall<'_> {
         mut responses: MessageReader<v1::RunResponse>,
         memory: Option<&StagedVectors>,
     ) -> Result<RunReply> {
-        let is_staged = |index| memory.is_some_and(|memory| memory.holds_output(index));
+        let is_staged = |index: usize| memory.is_some_and(|memory| memory.outputs[index].is_some());
         let received = self.plan.outputs.iter().enumerate().map(|(index, output)| {
             let count = match output.delivery {
                 PlannedDelivery::Send { elements } if !is_staged(index) => elements,

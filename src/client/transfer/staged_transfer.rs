@@ -27,30 +27,25 @@ const BATCH_BYTES: usize = 64 << 20;
 pub(crate) struct StagedVectors {
     pub memory: StagedMemory,
     /// For each input, where it begins in the memory; `None` for those that travel otherwise.
-    inputs: Vec<Option<u64>>,
+    pub inputs: Vec<Option<u64>>,
     /// Like `inputs`, for outputs.
-    outputs: Vec<Option<u64>>,
+    pub outputs: Vec<Option<u64>>,
 }
 
 /// An input on its way to shared memory.
 pub(crate) struct StagedUpload<'a> {
+    /// Its index among the inputs.
+    pub input: usize,
     payload: &'a OutgoingBytes<'a>,
-    /// `None` if the caller has written the payload to memory of its own.
-    place: Option<StagedPlace<'a>>,
-    header: v1::RegionUpload,
+    memory: &'a StagedMemory,
+    /// Where the payload begins in the memory.
+    start: usize,
     /// Bytes that were copied.
     done: usize,
     copies: &'a CopyPool,
     progress: Option<Progress>,
     begun: Option<Instant>,
     elapsed: Duration,
-}
-
-/// Where a payload begins.
-#[derive(Clone, Copy)]
-struct StagedPlace<'a> {
-    memory: &'a StagedMemory,
-    start: usize,
 }
 
 impl StagedVectors {
@@ -83,23 +78,6 @@ impl StagedVectors {
         let outputs = outputs.iter().map(|bytes| place(*bytes)).collect();
         let memory = client.staged_memory(end)?;
         Some(Self { memory, inputs, outputs })
-    }
-
-    /// The upload of input number `index`, if it has a place.
-    pub fn upload<'a>(
-        &'a self,
-        index: usize,
-        payload: &'a OutgoingBytes<'_>,
-        copies: &'a CopyPool,
-    ) -> Option<StagedUpload<'a>> {
-        let start = self.inputs[index]?;
-        let place = Some(StagedPlace { memory: &self.memory, start: start as usize });
-        Some(StagedUpload::new(payload, place, self.memory.place(start), copies))
-    }
-
-    /// Whether output number `index` is written to the memory.
-    pub fn holds_output(&self, index: usize) -> bool {
-        self.outputs[index].is_some()
     }
 
     /// Where output number `index` is written, if to the memory.
@@ -135,32 +113,18 @@ fn piece_bytes(len: usize) -> usize {
 }
 
 impl<'a> StagedUpload<'a> {
-    fn new(
+    /// Copies input number `input` to byte `start` of `memory`.
+    pub fn new(
+        input: usize,
         payload: &'a OutgoingBytes<'_>,
-        place: Option<StagedPlace<'a>>,
-        target: v1::RegionPlace,
+        memory: &'a StagedMemory,
+        start: u64,
         copies: &'a CopyPool,
+        progress: Option<Progress>,
     ) -> Self {
-        let v1::RegionPlace { region_id, offset } = target;
-        let header = v1::RegionUpload { region_id, offset, ..Default::default() };
-        let (done, progress, begun, elapsed) = Default::default();
-        Self { payload, place, header, done, copies, progress, begun, elapsed }
-    }
-
-    /// Announces a payload that lies in a region. `None` if it lies elsewhere.
-    pub fn in_place(payload: &'a OutgoingBytes<'_>, copies: &'a CopyPool) -> Option<Self> {
-        let OutgoingBytes::Region { region, .. } = payload else { return None };
-        Some(Self::new(payload, None, region.start(), copies))
-    }
-
-    /// Reports progress, unless nothing is copied.
-    pub fn with_progress(self, progress: Option<Progress>) -> Self {
-        Self { progress: progress.filter(|_| self.place.is_some()), ..self }
-    }
-
-    /// The header of the upload.
-    pub fn header(&self, encoding: i32, count: u64) -> v1::RegionUpload {
-        v1::RegionUpload { encoding, count, ..self.header.clone() }
+        let (done, begun, elapsed) = Default::default();
+        let start = start as usize;
+        Self { input, payload, memory, start, done, copies, progress, begun, elapsed }
     }
 
     /// The most announcements that the payload takes.
@@ -186,24 +150,20 @@ impl<'a> StagedUpload<'a> {
     }
 
     fn is_announced_at_once(&self) -> bool {
-        self.place.is_none() || self.len() <= ANNOUNCED_AT_ONCE_MAX
+        self.len() <= ANNOUNCED_AT_ONCE_MAX
     }
 
     /// Copies the next pieces with several threads, each of which passes on what it has copied.
     pub fn copy_batch(&mut self, written: impl Fn(v1::WrittenRange) + Sync) {
         let begun = *self.begun.get_or_insert_with(Instant::now);
         let (len, from) = (self.len(), self.done);
-        let Some(StagedPlace { memory, start }) = self.place else {
-            self.done = len;
-            return written(v1::WrittenRange { offset: 0, length: len as u64 });
-        };
         let (piece, end) = (piece_bytes(len), len.min(from + BATCH_BYTES));
         let starts: Vec<_> = (from..end).step_by(piece).collect();
-        let (payload, at_once) = (self.payload, self.is_announced_at_once());
+        let (payload, memory, at_once) = (self.payload, self.memory, self.is_announced_at_once());
         self.copies.map(end - from, starts, |at| {
             let part = at..end.min(at + piece);
             let (offset, length) = (at as u64, part.len() as u64);
-            payload.with_range(part, |bytes| memory.write(start + at, bytes));
+            payload.with_range(part, |bytes| memory.write(self.start + at, bytes));
             if !at_once {
                 written(v1::WrittenRange { offset, length });
             }

@@ -5,13 +5,12 @@ use std::{future, mem, sync::Arc, time::Duration};
 
 use capstan_math::program::InputSpec;
 use parking_lot::Mutex;
-use tonic::Request;
 
 use super::{
     frames::FrameChannel,
     payload::OutgoingBytes,
     staged_transfer::{StagedUpload, StagedVectors},
-    striped_upload::{PutHeader, UploadLane, UploadStripes},
+    striped_upload::{PutHeader, UploadLane},
     upload::{self, ChunkQueue, MessageSender, MessageStream},
 };
 use crate::wire::{
@@ -28,7 +27,7 @@ use crate::{
 };
 
 /// A call with vectors as inputs and outputs.
-pub(crate) trait VectorCall: Sync {
+pub(crate) trait VectorCall: Sync + Sized {
     /// A message of the call's stream.
     type Message: ChunkMessage + Send + 'static;
     /// The response, or its beginning: until it arrives, the call may be repeated.
@@ -41,35 +40,63 @@ pub(crate) trait VectorCall: Sync {
     /// The most bytes of inputs in the first message; `None` if all of them are sent in chunks.
     fn inline_bytes_max(&self, message_bytes: u64) -> Option<u64>;
 
-    /// The first message of a stream. Outputs with a place in `memory` are written there.
-    fn header(&self, inputs: Vec<Source>, memory: Option<&StagedVectors>) -> Result<Self::Message>;
-
-    /// A chunk of input number `input`.
-    fn chunk(input: usize, chunk: v1::Chunk) -> Self::Message;
-
-    /// A range of input number `input` that was written to a region.
-    fn written(input: usize, range: v1::WrittenRange) -> Self::Message;
+    fn message(&self, part: CallPart<'_>) -> Self::Message;
 
     fn send_stream(
         &self,
-        compute: ComputeClient<FrameChannel>,
-        request: Request<MessageStream<Self::Message>>,
-        memory: Option<&StagedVectors>,
+        lane: CallLane<'_>,
+        stream: StreamOf<Self>,
     ) -> impl Future<Output = Result<Self::Reply>> + Send;
 
     /// Sends the call in one message, which has or names all inputs: by default, that of a stream.
     fn send_message(
         &self,
-        compute: ComputeClient<FrameChannel>,
+        lane: CallLane<'_>,
         inputs: Vec<Source>,
-        deadline: CallDeadline,
     ) -> impl Future<Output = Result<Self::Reply>> + Send {
         async move {
-            let header = self.header(inputs, None)?;
-            let send = |stream| self.send_stream(compute, deadline.request(stream), None);
+            let header = self.message(CallPart::Header(inputs, None));
+            let send = |stream| self.send_stream(lane, stream);
             upload::send_messages(header, |_| Vec::new(), send).await
         }
     }
+}
+
+pub(crate) type StreamOf<C> = MessageStream<<C as VectorCall>::Message>;
+
+/// What a message of a call's stream holds. Numbers are those of inputs.
+pub(crate) enum CallPart<'a> {
+    /// Where inputs lie, and outputs that have a place in the memory.
+    Header(Vec<Source>, Option<&'a StagedVectors>),
+    Chunk(usize, v1::Chunk),
+    /// A range that was written to a region.
+    Written(usize, v1::WrittenRange),
+}
+
+/// The only input of a call, in the header of its stream.
+pub(crate) struct StreamedInput {
+    pub upload: Option<v1::VectorUpload>,
+    pub region_upload: Option<v1::RegionUpload>,
+}
+
+impl From<Vec<Source>> for StreamedInput {
+    fn from(mut inputs: Vec<Source>) -> Self {
+        match inputs.pop() {
+            Some(Source::Upload(upload)) => Self { upload: Some(upload), region_upload: None },
+            Some(Source::RegionUpload(upload)) => {
+                Self { upload: None, region_upload: Some(upload) }
+            }
+            _ => Self { upload: None, region_upload: None },
+        }
+    }
+}
+
+/// What carries a call's own stream.
+pub(crate) struct CallLane<'a> {
+    pub compute: ComputeClient<FrameChannel>,
+    pub deadline: CallDeadline,
+    /// Memory that the server writes outputs to.
+    pub memory: Option<&'a StagedVectors>,
 }
 
 /// A vector that a call takes.
@@ -82,9 +109,8 @@ pub(crate) struct CallInput<'a> {
 pub(crate) enum InputSource<'a> {
     /// In the memory of this process, or in a region of which the server knows nothing yet.
     Local(OutgoingBytes<'a>),
-    Stored(v1::StoredVector),
-    /// Complete in a region.
-    Region(v1::RegionPlace),
+    /// Known to the server.
+    Named(Source),
 }
 
 impl<'a> CallInput<'a> {
@@ -99,25 +125,15 @@ impl<'a> CallInput<'a> {
     /// Elements of a vector on the server, from index `offset` on.
     pub fn stored(spec: InputSpec, id: UploadKey, offset: u64) -> Self {
         let stored = v1::StoredVector { upload_id: id.to_bytes(), offset };
-        Self { spec, source: InputSource::Stored(stored) }
+        Self { spec, source: InputSource::Named(Source::Stored(stored)) }
     }
 
     pub fn payload(&self) -> Option<&OutgoingBytes<'a>> {
         match &self.source {
             InputSource::Local(bytes) => Some(bytes),
-            InputSource::Stored(_) | InputSource::Region(_) => None,
+            InputSource::Named(_) => None,
         }
     }
-
-    fn is_in_unannounced_region(&self) -> bool {
-        matches!(self.source, InputSource::Local(OutgoingBytes::Region { .. }))
-    }
-}
-
-/// A vector in a region whose encoding is known.
-pub(crate) fn region_vector(place: v1::RegionPlace, encoding: i32) -> v1::RegionVector {
-    let v1::RegionPlace { region_id, offset } = place;
-    v1::RegionVector { region_id, offset, encoding }
 }
 
 /// The vectors of a call on their way.
@@ -137,37 +153,26 @@ pub(crate) struct SentCall<R> {
     pub reply: R,
     /// Memory that the call has used, to be released after the outputs were copied from it.
     pub memory: Option<StagedVectors>,
-    /// `None` if all inputs were in the first message.
+    /// The time of the longest upload; `None` if all inputs were in the first message.
     pub upload: Option<Duration>,
 }
 
-struct PreparedCall<'a> {
-    /// Where each input lies. Uploads lack their ids.
+struct PreparedCall<'a, M> {
+    /// Where each input lies.
     sources: Vec<Source>,
     uploads: Vec<InputUpload<'a>>,
-    staged: Vec<StagedInput<'a>>,
-}
-
-/// An input that is copied to shared memory, or announced there.
-struct StagedInput<'a> {
-    /// Its index among the inputs.
-    input: usize,
-    upload: StagedUpload<'a>,
+    staged: Vec<StagedUpload<'a>>,
+    /// Messages about inputs that their owner has written to a region.
+    written: Vec<M>,
 }
 
 /// An input that is sent in chunks.
 struct InputUpload<'a> {
     /// Its index among the inputs.
     input: usize,
-    vector: v1::VectorUpload,
+    id: UploadKey,
+    header: v1::VectorUpload,
     queue: ChunkQueue<'a>,
-}
-
-/// What all inputs have sent.
-struct SentInputs {
-    bytes: Mutex<Vec<u64>>,
-    total: u64,
-    progress: Progress,
 }
 
 impl<C: VectorCall> CallTransfer<'_, C> {
@@ -179,26 +184,33 @@ impl<C: VectorCall> CallTransfer<'_, C> {
         }
     }
 
-    /// Bytes to send and to receive.
-    pub fn total_bytes(&self) -> u64 {
-        let inputs = self.inputs.iter().filter_map(CallInput::payload);
-        inputs.map(OutgoingBytes::len).chain(self.outputs.iter().copied()).sum()
-    }
-
     /// Sends inputs through memory that the server shares. `None` if it shares none, or no longer.
     pub async fn send_in_region(
         &self,
         call: &mut CallBudget,
     ) -> Result<Option<SentCall<C::Reply>>> {
-        let bytes_min = C::STAGED_BYTES_MIN;
-        let memory = StagedVectors::new(self.client, self.inputs, self.outputs, bytes_min);
-        if memory.is_none() && !self.inputs.iter().any(CallInput::is_in_unannounced_region) {
+        let CallTransfer { client, inputs, outputs, .. } = *self;
+        let memory = StagedVectors::new(client, inputs, outputs, C::STAGED_BYTES_MIN);
+        let mut payloads = inputs.iter().filter_map(CallInput::payload);
+        let has_region = payloads.any(|payload| matches!(payload, OutgoingBytes::Region { .. }));
+        if memory.is_none() && !has_region {
             return Ok(None);
         }
-        let deadline = call.deadline;
-        let sent = deadline.until_deadline(self.send_copied(memory.as_ref(), deadline)).await;
-        match sent {
-            Ok(SentCall { reply, upload, .. }) => Ok(Some(SentCall { reply, memory, upload })),
+        let (deadline, memory_ref) = (call.deadline, memory.as_ref());
+        let sent = async {
+            let mut prepared = self.prepare(memory_ref, true)?;
+            let header = CallPart::Header(mem::take(&mut prepared.sources), memory_ref);
+            let compute = client.compute(self.route);
+            let lane = CallLane { compute, deadline, memory: memory_ref };
+            let messages = prepared.messages_max();
+            let copy = |sender: &MessageSender<_>| self.copy_batch(&mut prepared, sender);
+            let send = |stream| self.call.send_stream(lane, stream);
+            let header = self.call.message(header);
+            let reply = upload::send_copied(header, messages, copy, send).await?;
+            Ok(prepared.sent(reply))
+        };
+        match deadline.until_deadline(sent).await {
+            Ok(sent) => Ok(Some(SentCall { memory, ..sent })),
             Err(error) => {
                 if let Some(memory) = memory {
                     memory.release_after(&error);
@@ -208,55 +220,23 @@ impl<C: VectorCall> CallTransfer<'_, C> {
         }
     }
 
-    async fn send_copied(
-        &self,
-        memory: Option<&StagedVectors>,
-        deadline: CallDeadline,
-    ) -> Result<SentCall<C::Reply>> {
-        let PreparedCall { mut sources, uploads, mut staged } = self.prepare(memory, true)?;
-        name_uploads(&mut sources, &uploads, &single_streams(&uploads)?);
-        let header = self.call.header(sources, memory)?;
-        let chunks = uploads.iter().map(|upload| upload.queue.chunks()).sum::<usize>();
-        let ranges = staged.iter().map(|staged| staged.upload.announcements()).sum::<usize>();
-        let copy = |sender: &MessageSender<_>| copy_batch::<C>(&mut staged, &uploads, sender);
-        let compute = self.client.compute(self.route);
-        let send = |stream| self.call.send_stream(compute, deadline.request(stream), memory);
-        let reply = upload::send_copied(header, chunks + ranges, copy, send).await?;
-        let upload = PreparedCall { sources: Vec::new(), uploads, staged }.elapsed();
-        Ok(SentCall { reply, memory: None, upload })
-    }
-
-    /// Sends inputs in the first message or in chunks.
+    /// Sends inputs in the first message or in chunks. Without further streams, an attempt that
+    /// fails leaves nothing to resume.
     pub async fn send_in_messages(&self, call: &mut CallBudget) -> Result<SentCall<C::Reply>> {
-        let prepared = self.prepare(None, false)?;
-        if !C::HAS_LANES || prepared.uploads.is_empty() {
-            return self.send_alone(prepared, call).await;
-        }
-        let reply = self.send_over_lanes(&prepared, call).await?;
-        Ok(SentCall { reply, memory: None, upload: prepared.elapsed() })
-    }
-
-    /// Sends the call over one stream, or in one message. An attempt that fails leaves nothing to
-    /// resume.
-    async fn send_alone(
-        &self,
-        mut prepared: PreparedCall<'_>,
-        call: &mut CallBudget,
-    ) -> Result<SentCall<C::Reply>> {
         let deadline = call.deadline;
         loop {
-            let (mut sources, uploads) = (mem::take(&mut prepared.sources), &prepared.uploads);
-            name_uploads(&mut sources, uploads, &single_streams(uploads)?);
-            // One stream carries all, so any server of the route will do.
-            let compute = self.client.compute(self.route);
-            let sent = self.send_chunks(sources, uploads, compute, deadline);
+            let mut prepared = self.prepare(None, false)?;
+            if C::HAS_LANES && !prepared.uploads.is_empty() {
+                return Ok(prepared.sent(self.send_over_lanes(&prepared, call).await?));
+            }
+            let sources = mem::take(&mut prepared.sources);
+            let lane =
+                CallLane { compute: self.client.compute(self.route), deadline, memory: None };
+            let sent = self.send_chunks(sources, &prepared.uploads, lane);
             match deadline.until_deadline(sent).await {
-                Ok(reply) => {
-                    return Ok(SentCall { reply, memory: None, upload: prepared.elapsed() });
-                }
+                Ok(reply) => return Ok(prepared.sent(reply)),
                 Err(error) => call.wait_before_retry(error).await?,
             }
-            prepared = self.prepare(None, false)?;
         }
     }
 
@@ -264,32 +244,36 @@ impl<C: VectorCall> CallTransfer<'_, C> {
     /// connections leave.
     async fn send_over_lanes(
         &self,
-        prepared: &PreparedCall<'_>,
+        prepared: &PreparedCall<'_, C::Message>,
         call: &mut CallBudget,
     ) -> Result<C::Reply> {
-        let deadline = call.deadline;
-        let PreparedCall { sources, uploads, .. } = prepared;
+        let CallTransfer { client, route, .. } = *self;
+        let (deadline, uploads) = (call.deadline, &prepared.uploads);
         let run_lane = |lane: UploadLane| async move {
             if lane.number > 0 {
-                let InputUpload { vector, queue, .. } = &uploads[lane.upload];
-                let header = PutHeader::Vector(vector.clone());
-                self.client.run_lane(lane, &header, queue, deadline).await?;
+                let InputUpload { header, queue, .. } = &uploads[lane.upload];
+                let header = PutHeader::Vector(header.clone());
+                client.run_lane(lane, &header, queue, deadline).await?;
                 // Only the call's own stream has a result; the others matter only if they fail.
                 return future::pending().await;
             }
-            let mut sources = sources.clone();
-            name_uploads(&mut sources, uploads, &lane.streams);
-            let compute = self.client.compute_on(0, &lane.route);
-            self.send_chunks(sources, uploads, compute, deadline).await
+            let mut sources = prepared.sources.clone();
+            for (InputUpload { input, header, .. }, streams) in uploads.iter().zip(&*lane.streams) {
+                let (upload_id, streams) = (streams.id.to_bytes(), streams.count);
+                let header = v1::VectorUpload { upload_id, streams, ..header.clone() };
+                sources[*input] = Source::Upload(header);
+            }
+            let compute = client.compute_on(0, &lane.route);
+            self.send_chunks(sources, uploads, CallLane { compute, deadline, memory: None }).await
         };
-        let ids = uploads.iter().map(|_| UploadKey::random()).collect::<Result<Vec<_>>>()?;
+        let ids: Vec<_> = uploads.iter().map(|upload| upload.id).collect();
         // Objects in the header may not say where to go, but all lanes must go there.
-        let route = match (&self.route.affinity, ids.first()) {
-            (None, Some(id)) => &AffinityKey::of_upload(*id).into(),
-            _ => self.route,
+        let route = match route.affinity {
+            None => &AffinityKey::of_upload(ids[0]).into(),
+            Some(_) => route,
         };
         let queues: Vec<_> = uploads.iter().map(|upload| &upload.queue).collect();
-        self.client.upload_over_lanes(route, ids, &queues, call, run_lane).await
+        client.upload_over_lanes(route, ids, &queues, call, run_lane).await
     }
 
     /// Sends the call's own stream, which carries chunks of all inputs.
@@ -297,15 +281,14 @@ impl<C: VectorCall> CallTransfer<'_, C> {
         &self,
         sources: Vec<Source>,
         uploads: &[InputUpload<'_>],
-        compute: ComputeClient<FrameChannel>,
-        deadline: CallDeadline,
+        lane: CallLane<'_>,
     ) -> Result<C::Reply> {
         if uploads.is_empty() {
-            return self.call.send_message(compute, sources, deadline).await;
+            return self.call.send_message(lane, sources).await;
         }
-        let header = self.call.header(sources, None)?;
-        let next = |count| next_chunks::<C>(uploads, count);
-        let send = |stream| self.call.send_stream(compute, deadline.request(stream), None);
+        let header = self.call.message(CallPart::Header(sources, None));
+        let next = |count| self.next_chunks(uploads, count);
+        let send = |stream| self.call.send_stream(lane, stream);
         upload::send_messages(header, next, send).await
     }
 
@@ -316,11 +299,11 @@ impl<C: VectorCall> CallTransfer<'_, C> {
         call: &mut CallBudget,
         route: &CallRoute,
     ) -> Result<SentCall<v1::PutResponse>> {
-        let PreparedCall { uploads, .. } = self.prepare(None, false)?;
-        let InputUpload { vector, queue, .. } = &uploads[0];
-        let header = PutHeader::Vector(vector.clone());
+        let prepared = self.prepare(None, false)?;
+        let InputUpload { header, queue, .. } = &prepared.uploads[0];
+        let header = PutHeader::Vector(header.clone());
         let put = self.client.put_payload(header, id, queue, call, route.clone()).await?;
-        Ok(SentCall { reply: put, memory: None, upload: Some(queue.elapsed()) })
+        Ok(prepared.sent(put))
     }
 
     /// Chooses where each input lies. Those without a place in a region are in the first message
@@ -329,112 +312,112 @@ impl<C: VectorCall> CallTransfer<'_, C> {
         &'m self,
         memory: Option<&'m StagedVectors>,
         may_use_regions: bool,
-    ) -> Result<PreparedCall<'m>> {
-        let client = self.client;
-        let mut room = self.call.inline_bytes_max(client.inner.message_bytes);
-        let sent = self.progress.map(|progress| {
-            let bytes = Mutex::new(vec![0; self.inputs.len()]);
-            Arc::new(SentInputs { bytes, total: self.total_bytes(), progress: progress.clone() })
-        });
-        let report = |input| Some(SentInputs::report(sent.clone()?, input));
-        let mut sources = Vec::with_capacity(self.inputs.len());
-        let (mut uploads, mut staged) = (Vec::new(), Vec::new());
-        for (input, CallInput { spec, source }) in self.inputs.iter().enumerate() {
-            let encoding = convert::scalar_encoding(spec.encoding)?;
+    ) -> Result<PreparedCall<'m, C::Message>> {
+        let CallTransfer { client, call, inputs, outputs, .. } = *self;
+        let copies = &client.inner.copies;
+        let mut room = call.inline_bytes_max(client.inner.message_bytes);
+        let payloads = inputs.iter().filter_map(CallInput::payload).map(OutgoingBytes::len);
+        let total = payloads.chain(outputs.iter().copied()).sum();
+        // What each input has sent.
+        let sent = self.progress.map(|_| Arc::new(Mutex::new(vec![0; inputs.len()])));
+        let report = |input: usize| -> Option<Progress> {
+            let (progress, sent) = (self.progress?.clone(), sent.clone()?);
+            Some(Arc::new(move |done, _| {
+                let mut sent = sent.lock();
+                sent[input] = done;
+                progress(sent.iter().sum(), total);
+            }))
+        };
+        let mut sources = Vec::with_capacity(inputs.len());
+        let (mut uploads, mut staged, mut written) = (Vec::new(), Vec::new(), Vec::new());
+        for (input, CallInput { spec, source }) in inputs.iter().enumerate() {
             let bytes = match source {
                 InputSource::Local(bytes) => bytes,
-                InputSource::Stored(stored) => {
-                    sources.push(Source::Stored(stored.clone()));
-                    continue;
-                }
-                InputSource::Region(place) => {
-                    sources.push(Source::Region(region_vector(place.clone(), encoding)));
+                InputSource::Named(source) => {
+                    sources.push(source.clone());
                     continue;
                 }
             };
-            let copies = &client.inner.copies;
-            let in_memory = memory.and_then(|memory| memory.upload(input, bytes, copies));
-            let in_place = || StagedUpload::in_place(bytes, copies).filter(|_| may_use_regions);
-            let source = if let Some(upload) = in_memory.or_else(in_place) {
-                let upload = upload.with_progress(report(input));
-                let header = upload.header(encoding, spec.count);
-                staged.push(StagedInput { input, upload });
-                Source::RegionUpload(header)
+            let (encoding, count) = (convert::scalar_encoding(spec.encoding)?, spec.count);
+            let upload_to = |place: v1::RegionPlace| {
+                let v1::RegionPlace { region_id, offset } = place;
+                Source::RegionUpload(v1::RegionUpload { region_id, offset, encoding, count })
+            };
+            let start = memory.and_then(|memory| Some((memory, memory.inputs[input]?)));
+            let source = if let Some((vectors, start)) = start {
+                let memory = &vectors.memory;
+                staged.push(StagedUpload::new(input, bytes, memory, start, copies, report(input)));
+                upload_to(memory.place(start))
+            } else if let OutgoingBytes::Region { region, .. } = bytes
+                && may_use_regions
+            {
+                let range = v1::WrittenRange { offset: 0, length: bytes.len() };
+                written.push(call.message(CallPart::Written(input, range)));
+                upload_to(region.start())
             } else if let Some(left) = room.and_then(|room| room.checked_sub(bytes.len())) {
                 room = Some(left);
                 if let Some(sent) = &sent {
-                    sent.bytes.lock()[input] = bytes.len();
+                    sent.lock()[input] = bytes.len();
                 }
                 Source::Inline(v1::InlineVector { encoding, data: bytes.as_single_chunk(copies) })
             } else {
-                let (count, queue) = (spec.count, client.chunk_queue(bytes.clone(), report(input)));
-                let vector = v1::VectorUpload { encoding, count, ..Default::default() };
-                uploads.push(InputUpload { input, vector: vector.clone(), queue });
-                Source::Upload(vector)
+                let (id, queue) =
+                    (UploadKey::random()?, client.chunk_queue(bytes.clone(), report(input)));
+                let upload_id = id.to_bytes();
+                let header = v1::VectorUpload { upload_id, encoding, count, streams: 1 };
+                uploads.push(InputUpload { input, id, header: header.clone(), queue });
+                Source::Upload(header)
             };
             sources.push(source);
         }
-        Ok(PreparedCall { sources, uploads, staged })
+        Ok(PreparedCall { sources, uploads, staged, written })
     }
-}
 
-impl SentInputs {
-    /// A callback for the upload of input number `input`.
-    fn report(inputs: Arc<Self>, input: usize) -> Progress {
-        Arc::new(move |done, _| {
-            let mut bytes = inputs.bytes.lock();
-            bytes[input] = done;
-            (inputs.progress)(bytes.iter().sum(), inputs.total);
-        })
-    }
-}
-
-impl PreparedCall<'_> {
-    /// The time of the longest upload; `None` if nothing was uploaded.
-    fn elapsed(&self) -> Option<Duration> {
-        let staged = self.staged.iter().map(|staged| staged.upload.elapsed());
-        self.uploads.iter().map(|upload| upload.queue.elapsed()).chain(staged).max()
-    }
-}
-
-/// New ids, for uploads that have one stream each.
-fn single_streams(uploads: &[InputUpload<'_>]) -> Result<Vec<UploadStripes>> {
-    uploads.iter().map(|_| Ok(UploadStripes { id: UploadKey::random()?, count: 1 })).collect()
-}
-
-/// Adds ids and numbers of streams to the sources of `uploads`.
-fn name_uploads(sources: &mut [Source], uploads: &[InputUpload<'_>], streams: &[UploadStripes]) {
-    for (InputUpload { input, vector, .. }, streams) in uploads.iter().zip(streams) {
-        let upload_id = streams.id.to_bytes();
-        let vector = v1::VectorUpload { upload_id, streams: streams.count, ..vector.clone() };
-        sources[*input] = Source::Upload(vector);
-    }
-}
-
-/// Copies pieces of the first input that has some, and sends small inputs after that. Returns false
-/// at the end.
-fn copy_batch<C: VectorCall>(
-    staged: &mut [StagedInput<'_>],
-    uploads: &[InputUpload<'_>],
-    sender: &MessageSender<C::Message>,
-) -> bool {
-    if let Some(index) = staged.iter().position(|staged| !staged.upload.is_done()) {
-        let StagedInput { input, upload } = &mut staged[index];
-        upload.copy_batch(|range| sender.send(C::written(*input, range)));
-        if !upload.is_done() || index + 1 < staged.len() {
-            return true;
+    /// Copies pieces of the first input that has some, and sends small inputs after that. Returns
+    /// false at the end.
+    fn copy_batch(
+        &self,
+        prepared: &mut PreparedCall<'_, C::Message>,
+        sender: &MessageSender<C::Message>,
+    ) -> bool {
+        let PreparedCall { staged, written, uploads, .. } = prepared;
+        written.drain(..).for_each(|message| sender.send(message));
+        if let Some(index) = staged.iter().position(|upload| !upload.is_done()) {
+            let upload = &mut staged[index];
+            let input = upload.input;
+            upload.copy_batch(|range| {
+                sender.send(self.call.message(CallPart::Written(input, range)));
+            });
+            if !upload.is_done() || index + 1 < staged.len() {
+                return true;
+            }
         }
+        self.next_chunks(uploads, usize::MAX).into_iter().for_each(|chunk| sender.send(chunk));
+        false
     }
-    next_chunks::<C>(uploads, usize::MAX).into_iter().for_each(|chunk| sender.send(chunk));
-    false
+
+    /// The next chunks of the first uploads that have some.
+    fn next_chunks(&self, uploads: &[InputUpload<'_>], count: usize) -> Vec<C::Message> {
+        let mut messages = Vec::new();
+        for InputUpload { input, queue, .. } in uploads {
+            let chunks = queue.next_several(count - messages.len(), &mut Vec::new()).into_iter();
+            messages.extend(chunks.map(|chunk| self.call.message(CallPart::Chunk(*input, chunk))));
+        }
+        messages
+    }
 }
 
-/// The next chunks of the first uploads that have some.
-fn next_chunks<C: VectorCall>(uploads: &[InputUpload<'_>], count: usize) -> Vec<C::Message> {
-    let mut messages = Vec::new();
-    for InputUpload { input, queue, .. } in uploads {
-        let chunks = queue.next_several(count - messages.len(), &mut Vec::new());
-        messages.extend(chunks.into_iter().map(|chunk| C::chunk(*input, chunk)));
+impl<M> PreparedCall<'_, M> {
+    /// The most messages after the header.
+    fn messages_max(&self) -> usize {
+        let chunks = self.uploads.iter().map(|upload| upload.queue.chunks());
+        let ranges = self.staged.iter().map(StagedUpload::announcements);
+        self.written.len() + chunks.chain(ranges).sum::<usize>()
     }
-    messages
+
+    fn sent<R>(&self, reply: R) -> SentCall<R> {
+        let staged = self.staged.iter().map(StagedUpload::elapsed);
+        let upload = self.uploads.iter().map(|upload| upload.queue.elapsed()).chain(staged).max();
+        SentCall { reply, memory: None, upload }
+    }
 }
