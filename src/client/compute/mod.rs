@@ -4,5 +4,4 @@ pub mod gf2;
 pub mod integers;
 pub mod msm;
 pub mod ntt;
-pub mod ntt_spec;
 pub mod poly_mul;

@@ -12,13 +12,12 @@ use crate::{
     convert,
     error::{ClientError, Result},
     objects::{held::HeldObject, put_again::HeldObjects},
-    options::UploadedScalars,
+    options::{ElementSource, UploadedScalars, VectorInput},
     transfer::{
         frames,
         payload::OutgoingBytes,
         vector_call::{
-            CallInput, CallLane, CallPart, CallTransfer, InputSource, SentCall, StreamOf,
-            StreamedInput, VectorCall,
+            CallLane, CallTransfer, SentCall, StreamOf, StreamPart, StreamedInput, VectorCall,
         },
     },
 };
@@ -152,7 +151,7 @@ impl Client {
             let input = msm_input(scalars, len, &options)?;
             let is_on_server = matches!(
                 input.source,
-                InputSource::Named(_) | InputSource::Local(OutgoingBytes::Region { .. })
+                ElementSource::Named(_) | ElementSource::Local(OutgoingBytes::Region { .. })
             );
             let transfer = CallTransfer {
                 client: self,
@@ -207,16 +206,16 @@ impl VectorCall for MsmCall {
         }
     }
 
-    fn message(&self, part: CallPart<'_>) -> v1::MsmStreamRequest {
+    fn message(&self, part: StreamPart<'_>) -> v1::MsmStreamRequest {
         let message = match part {
-            CallPart::Header(inputs, _) => {
+            StreamPart::Header(inputs, _) => {
                 let StreamedInput { upload, region_upload } = inputs.into();
                 let (spec, scalars, region_scalars) =
                     (Some(self.spec.clone()), upload, region_upload);
                 Message::Header(v1::MsmStreamHeader { spec, scalars, region_scalars })
             }
-            CallPart::Chunk(_, chunk) => Message::Chunk(chunk),
-            CallPart::Written(_, range) => Message::Written(range),
+            StreamPart::Chunk(_, chunk) => Message::Chunk(chunk),
+            StreamPart::Written(_, range) => Message::Written(range),
         };
         v1::MsmStreamRequest { message: Some(message) }
     }
@@ -251,17 +250,17 @@ fn msm_input<'a>(
     scalars: ScalarInput<'a>,
     len: u64,
     options: &MsmOptions,
-) -> Result<CallInput<'a>> {
+) -> Result<VectorInput<'a>> {
     let expected = len.saturating_mul(options.batch.max(1).into());
     let payload = match scalars.into_payload() {
         Ok(payload) => payload,
         Err(UploadedScalars { id, first }) => {
             // The server checks the length and the encoding.
             let spec = InputSpec::new(ScalarEncoding::Montgomery, expected);
-            return Ok(CallInput::stored(spec, id, first.unwrap_or(0)));
+            return Ok(VectorInput::stored(spec, id, first.unwrap_or(0)));
         }
     };
-    let input = CallInput::local("scalars", payload, options.reduce)?;
+    let input = VectorInput::local("scalars", payload, options.reduce)?;
     if input.spec.count != expected {
         return Err(ClientError::length("scalars", expected, input.spec.count));
     }

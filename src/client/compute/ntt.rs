@@ -10,7 +10,6 @@ use capstan_math::{
 };
 use tokio::time::Instant;
 
-use super::ntt_spec::NttCallSpec;
 use crate::wire::{
     MessageReader,
     v1::{
@@ -25,13 +24,13 @@ use crate::{
     convert,
     error::{ClientError, Result},
     objects::release::ReleaseOnDrop,
+    options::{ElementSource, VectorInput},
     transfer::{
         download::{DownloadProgress, copy_chunk},
         frames,
         payload::{OutgoingBytes, OwnedElements},
         vector_call::{
-            CallInput, CallLane, CallPart, CallTransfer, InputSource, SentCall, StreamOf,
-            StreamedInput, VectorCall,
+            CallLane, CallTransfer, SentCall, StreamOf, StreamPart, StreamedInput, VectorCall,
         },
     },
 };
@@ -50,6 +49,15 @@ pub struct NttResult<E = Fr> {
 
 /// Result of an NTT over a field of a prime below 2^31: values below the prime.
 pub type Ntt31Result = NttResult<u32>;
+
+/// The message of an NTT, and the lengths that it implies.
+pub(crate) struct NttCallSpec {
+    pub message: v1::NttSpec,
+    /// The rows that are sent.
+    pub input: InputSpec,
+    /// Elements to receive: all rows at full size.
+    pub received: usize,
+}
 
 /// The memory of the rows.
 enum RowBuffers<'a> {
@@ -289,7 +297,7 @@ impl Client {
         let transfer = CallTransfer {
             client: self,
             call: ntt,
-            inputs: &[CallInput { spec, source: InputSource::Local(rows.payload()) }],
+            inputs: &[VectorInput { spec, source: ElementSource::Local(rows.payload()) }],
             outputs: &[rows.output_bytes()],
             route: &self.free_route(),
             progress,
@@ -317,6 +325,59 @@ impl Client {
             }
         }
         transfer.send_in_messages(call).await
+    }
+}
+
+impl NttCallSpec {
+    pub fn new<C: Into<Constant> + Copy>(
+        field: FieldId,
+        len: usize,
+        options: &NttOptions<C>,
+        encoding: ScalarEncoding,
+    ) -> Result<Self> {
+        let wrong_length = |expected: usize, got: usize| {
+            Err(ClientError::length("values", expected as u64, got as u64))
+        };
+        let batch = options.batch.max(1) as usize;
+        let row = len / batch;
+        if row * batch != len {
+            return wrong_length(row * batch, len);
+        }
+        let lg_n = match options.lg_n {
+            Some(lg_n) => lg_n,
+            None if row.is_power_of_two() => row.ilog2(),
+            None => return wrong_length(row.next_power_of_two(), row),
+        };
+        if lg_n > field.two_adicity() {
+            let problem = FieldProblem::TooLarge { max: field.two_adicity().into() };
+            return Err(ClientError::input("lg_n", problem));
+        }
+        let n = 1_usize << lg_n;
+        if row > n {
+            return wrong_length(n, row);
+        }
+        let received =
+            n.checked_mul(batch).ok_or(ClientError::input("batch", FieldProblem::OutOfRange))?;
+        let coset: Option<Constant> = options.coset.map(Into::into);
+        if coset.is_some_and(Constant::is_zero) {
+            return Err(ClientError::input("coset", FieldProblem::Zero));
+        }
+        let coset_generator = coset.map(|generator| generator.to_bytes_le()).unwrap_or_default();
+        let message = v1::NttSpec {
+            lg_n,
+            direction: v1::Direction::from(options.direction).into(),
+            coset_generator: coset_generator.into(),
+            input_order: v1::Order::from(options.input_order).into(),
+            output_order: v1::Order::from(options.output_order).into(),
+            batch: options.batch,
+            output_encoding: convert::scalar_encoding(encoding)?,
+            reduce: options.reduce,
+            row_length: (row < n).then_some(row as u64),
+            verify: v1::Verify::from(options.verify).into(),
+            field: v1::Field::from(field).into(),
+        };
+        let input = InputSpec { encoding, count: len as u64, reduce: options.reduce };
+        Ok(Self { message, input, received })
     }
 }
 
@@ -372,16 +433,16 @@ impl VectorCall for NttCall {
         (self.bytes_max <= message_bytes).then_some(message_bytes)
     }
 
-    fn message(&self, part: CallPart<'_>) -> v1::NttStreamRequest {
+    fn message(&self, part: StreamPart<'_>) -> v1::NttStreamRequest {
         let message = match part {
-            CallPart::Header(inputs, memory) => {
+            StreamPart::Header(inputs, memory) => {
                 let StreamedInput { upload: input, region_upload: region_input } = inputs.into();
                 let region_output = memory.and_then(|memory| memory.output_place(0));
                 let spec = Some(self.spec.clone());
                 Message::Header(v1::NttStreamHeader { spec, input, region_input, region_output })
             }
-            CallPart::Chunk(_, chunk) => Message::Chunk(chunk),
-            CallPart::Written(_, range) => Message::Written(range),
+            StreamPart::Chunk(_, chunk) => Message::Chunk(chunk),
+            StreamPart::Written(_, range) => Message::Written(range),
         };
         v1::NttStreamRequest { message: Some(message) }
     }
@@ -434,4 +495,25 @@ async fn receive_rows(
         next = responses.message().await?;
     }
     Err(ClientError::invalid_response("the stream ended without a summary"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FieldId, NttCallSpec, NttOptions, ScalarEncoding};
+
+    #[test]
+    fn refuses_rows_that_are_not_powers_of_two_unless_padded() {
+        let spec = |len, options: &NttOptions| {
+            NttCallSpec::new(FieldId::Bls12381Fr, len, options, ScalarEncoding::Montgomery)
+        };
+        let batch = NttOptions { batch: 3, ..NttOptions::default() };
+        let NttCallSpec { message, received, .. } = spec(24, &batch).unwrap();
+        assert_eq!((message.lg_n, message.row_length, received), (3, None, 24));
+        assert!(spec(25, &batch).is_err() && spec(15, &batch).is_err());
+        assert!(spec(0, &NttOptions::default()).is_err());
+        let padded = NttOptions { lg_n: Some(3), ..batch };
+        let NttCallSpec { message, received, .. } = spec(15, &padded).unwrap();
+        assert_eq!((message.lg_n, message.row_length, received), (3, Some(5), 24));
+        assert!(spec(27, &padded).is_err());
+    }
 }

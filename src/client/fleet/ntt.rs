@@ -7,7 +7,7 @@ use zeroize::{Zeroize, Zeroizing};
 use super::{Fleet, members::Candidates, slices::divide};
 use crate::{
     Client, FieldId, Fr, NttOptions, NttReport, NttResult, ScalarEncoding,
-    compute::ntt_spec::NttCallSpec,
+    compute::ntt::NttCallSpec,
     error::{ClientError, Result},
 };
 

@@ -25,7 +25,7 @@ pub(crate) use self::{
 use self::{
     plan::{PlannedDelivery, PlannedOutput, RunPlan},
     result::ReturnedValue,
-    transfer::{RunCall, RunReply},
+    transfer::{ProgramCall, RunReply},
 };
 use super::{
     Client, UploadKey, VectorInfo, Verification,
@@ -41,10 +41,11 @@ use crate::wire::{
 use crate::{
     connection::affinity::{AffinityKey, CallRoute},
     objects::{put_again::HeldObjects, release::ReleaseOnDrop},
+    options::ElementSource,
     transfer::{
         download::DownloadProgress,
         staged_transfer::StagedVectors,
-        vector_call::{CallTransfer, InputSource, SentCall},
+        vector_call::{CallTransfer, SentCall},
     },
 };
 
@@ -160,7 +161,7 @@ impl Client {
         let received: Vec<_> = plan.outputs.iter().map(PlannedOutput::received_bytes).collect();
         let (sent, progress) = (plan.sent_bytes(), options.progress.clone());
         let total = sent + received.iter().sum::<u64>();
-        let run_call = RunCall {
+        let run_call = ProgramCall {
             plan: &plan,
             program: program::reference(&plan.program),
             verify: options.verify.into(),
@@ -221,7 +222,9 @@ impl Client {
     fn run_route(&self, plan: &RunPlan<'_>) -> CallRoute {
         let mut inputs = plan.inputs.iter();
         let stored = inputs.find_map(|input| match &input.source {
-            InputSource::Named(Source::Stored(vector)) => vector.upload_id.as_ref().try_into().ok(),
+            ElementSource::Named(Source::Stored(vector)) => {
+                vector.upload_id.as_ref().try_into().ok()
+            }
             _ => None,
         });
         if let Some(id) = stored {
@@ -254,13 +257,13 @@ impl Client {
     /// Copies outputs from `memory`, downloads large ones, and checks and decodes all of them.
     async fn finish(
         &self,
-        transfer: &CallTransfer<'_, RunCall<'_>>,
+        transfer: &CallTransfer<'_, ProgramCall<'_>>,
         sent: SentCall<RunReply>,
         memory: Option<&StagedVectors>,
         options: &RunOptions,
         call: &CallBudget,
     ) -> Result<RunResult> {
-        let CallTransfer { call: RunCall { plan, received, .. }, route, .. } = transfer;
+        let CallTransfer { call: ProgramCall { plan, received, .. }, route, .. } = transfer;
         let SentCall { reply: RunReply { result, vectors, download }, upload, .. } = sent;
         let started = Instant::now();
         let mut outputs = Vec::with_capacity(plan.outputs.len());

@@ -21,11 +21,8 @@ use super::request::{Delivery, GivenElements, InputElements, ProgramRun, WantedO
 use crate::{
     UploadKey, VectorInfo, convert,
     error::{ClientError, Result},
-    options::UploadedScalars,
-    transfer::{
-        payload::OutgoingBytes,
-        vector_call::{CallInput, InputSource},
-    },
+    options::{ElementSource, UploadedScalars, VectorInput},
+    transfer::payload::OutgoingBytes,
     wire::v1::{self, program_input::Source, program_output},
 };
 
@@ -39,7 +36,7 @@ const POINTS: SumEncoding = SumEncoding::Projective;
 pub(super) struct RunPlan<'a> {
     pub program: BuiltProgram,
     /// One for each input of the program, in order.
-    pub inputs: Vec<CallInput<'a>>,
+    pub inputs: Vec<VectorInput<'a>>,
     pub outputs: Vec<PlannedOutput>,
     early: &'a [EarlyListener<'a>],
 }
@@ -106,7 +103,7 @@ impl<'a> RunPlan<'a> {
 
     /// Bytes of the inputs that are sent.
     pub fn sent_bytes(&self) -> u64 {
-        self.inputs.iter().filter_map(CallInput::payload).map(OutgoingBytes::len).sum()
+        self.inputs.iter().filter_map(VectorInput::payload).map(OutgoingBytes::len).sum()
     }
 }
 
@@ -154,19 +151,19 @@ fn region_vector(place: v1::RegionPlace, encoding: i32) -> v1::RegionVector {
 fn plan_input<'a>(
     run: &'a ProgramRun<'_>,
     given: &'a GivenInput<GivenElements<'_>>,
-) -> Result<CallInput<'a>> {
+) -> Result<VectorInput<'a>> {
     let InputElements { elements, offset, reduce } = match &given.input {
         GivenElements::Elements(elements) => elements.clone(),
         GivenElements::OfVector(number) => (&run.vectors[*number]).into(),
     };
     match elements.into_payload() {
         Ok(payload) => {
-            let input = CallInput::local("inputs", payload, reduce)?;
+            let input = VectorInput::local("inputs", payload, reduce)?;
             Ok(match &input.source {
-                InputSource::Local(OutgoingBytes::Region { region, .. }) => {
+                ElementSource::Local(OutgoingBytes::Region { region, .. }) => {
                     let encoding = convert::scalar_encoding(input.spec.encoding)?;
                     let source = Source::Region(region_vector(region.start(), encoding));
-                    CallInput { source: InputSource::Named(source), ..input }
+                    VectorInput { source: ElementSource::Named(source), ..input }
                 }
                 _ => input,
             })
@@ -175,7 +172,7 @@ fn plan_input<'a>(
             // The server checks the length and the encoding.
             let encoding = ScalarEncoding::typed(field_of(run, given.value));
             let spec = InputSpec { encoding, count: elements_of(run, given.value), reduce };
-            Ok(CallInput::stored(spec, id, offset.saturating_add(first.unwrap_or(0))))
+            Ok(VectorInput::stored(spec, id, offset.saturating_add(first.unwrap_or(0))))
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::{
         download::{DownloadProgress, copy_chunk},
         frames,
         staged_transfer::StagedVectors,
-        vector_call::{CallLane, CallPart, StreamOf, VectorCall},
+        vector_call::{CallLane, StreamOf, StreamPart, VectorCall},
     },
     wire::{
         self, MessageReader,
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// A run on its way to the server.
-pub(super) struct RunCall<'a> {
+pub(super) struct ProgramCall<'a> {
     pub plan: &'a RunPlan<'a>,
     pub program: v1::ProgramRef,
     pub verify: v1::Verify,
@@ -43,7 +43,7 @@ pub(super) struct RunReply {
     pub download: Duration,
 }
 
-impl VectorCall for RunCall<'_> {
+impl VectorCall for ProgramCall<'_> {
     type Message = v1::RunRequest;
     type Reply = RunReply;
     const STAGED_BYTES_MIN: u64 = staging::STAGED_BYTES_MIN;
@@ -52,9 +52,9 @@ impl VectorCall for RunCall<'_> {
         Some(message_bytes.saturating_sub(wire::encoded_bytes(&self.program)))
     }
 
-    fn message(&self, part: CallPart<'_>) -> v1::RunRequest {
+    fn message(&self, part: StreamPart<'_>) -> v1::RunRequest {
         let message = match part {
-            CallPart::Header(inputs, memory) => {
+            StreamPart::Header(inputs, memory) => {
                 let RunPlan { inputs: planned, outputs, .. } = self.plan;
                 let inputs = inputs.into_iter().zip(planned).map(|(source, input)| {
                     v1::ProgramInput { source: Some(source), reduce: input.spec.reduce }
@@ -69,10 +69,10 @@ impl VectorCall for RunCall<'_> {
                     verify: self.verify.into(),
                 })
             }
-            CallPart::Chunk(input, chunk) => {
+            StreamPart::Chunk(input, chunk) => {
                 Message::Chunk(v1::RunInputChunk { input: input as u32, chunk: Some(chunk) })
             }
-            CallPart::Written(input, range) => {
+            StreamPart::Written(input, range) => {
                 Message::Written(v1::RunInputRange { input: input as u32, range: Some(range) })
             }
         };
@@ -88,7 +88,7 @@ impl VectorCall for RunCall<'_> {
     }
 }
 
-impl RunCall<'_> {
+impl ProgramCall<'_> {
     async fn receive(
         &self,
         first: Option<v1::RunResponse>,

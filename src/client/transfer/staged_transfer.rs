@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{copy_pool::CopyPool, payload::OutgoingBytes, vector_call::CallInput};
+use super::{copy_pool::CopyPool, payload::OutgoingBytes};
 use crate::wire::v1;
 use crate::{
     Client, Progress,
     error::ClientError,
+    options::VectorInput,
     staging::{PAGE_BYTES, STAGED_BYTES_MIN, StagedMemory},
 };
 
@@ -54,11 +55,11 @@ impl StagedVectors {
     /// the server shares no memory.
     pub fn new(
         client: &Client,
-        inputs: &[CallInput<'_>],
+        inputs: &[VectorInput<'_>],
         outputs: &[u64],
         bytes_min: u64,
     ) -> Option<Self> {
-        let input_bytes = |input: &CallInput<'_>| match input.payload()? {
+        let input_bytes = |input: &VectorInput<'_>| match input.payload()? {
             OutgoingBytes::Region { .. } => None,
             payload => Some(payload.len()),
         };

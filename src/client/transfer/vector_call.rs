@@ -3,7 +3,6 @@
 
 use std::{future, mem, sync::Arc, time::Duration};
 
-use capstan_math::program::InputSpec;
 use parking_lot::Mutex;
 
 use super::{
@@ -23,7 +22,7 @@ use crate::{
     connection::affinity::{AffinityKey, CallRoute},
     convert,
     error::Result,
-    options::ScalarPayload,
+    options::{ElementSource, VectorInput},
 };
 
 /// A call with vectors as inputs and outputs.
@@ -40,7 +39,7 @@ pub(crate) trait VectorCall: Sync + Sized {
     /// The most bytes of inputs in the first message; `None` if all of them are sent in chunks.
     fn inline_bytes_max(&self, message_bytes: u64) -> Option<u64>;
 
-    fn message(&self, part: CallPart<'_>) -> Self::Message;
+    fn message(&self, part: StreamPart<'_>) -> Self::Message;
 
     fn send_stream(
         &self,
@@ -55,7 +54,7 @@ pub(crate) trait VectorCall: Sync + Sized {
         inputs: Vec<Source>,
     ) -> impl Future<Output = Result<Self::Reply>> + Send {
         async move {
-            let header = self.message(CallPart::Header(inputs, None));
+            let header = self.message(StreamPart::Header(inputs, None));
             let send = |stream| self.send_stream(lane, stream);
             upload::send_messages(header, |_| Vec::new(), send).await
         }
@@ -65,7 +64,7 @@ pub(crate) trait VectorCall: Sync + Sized {
 pub(crate) type StreamOf<C> = MessageStream<<C as VectorCall>::Message>;
 
 /// What a message of a call's stream holds. Numbers are those of inputs.
-pub(crate) enum CallPart<'a> {
+pub(crate) enum StreamPart<'a> {
     /// Where inputs lie, and outputs that have a place in the memory.
     Header(Vec<Source>, Option<&'a StagedVectors>),
     Chunk(usize, v1::Chunk),
@@ -99,48 +98,11 @@ pub(crate) struct CallLane<'a> {
     pub memory: Option<&'a StagedVectors>,
 }
 
-/// A vector that a call takes.
-pub(crate) struct CallInput<'a> {
-    /// Encoding and number of elements. For a vector on the server, those that the call needs.
-    pub spec: InputSpec,
-    pub source: InputSource<'a>,
-}
-
-pub(crate) enum InputSource<'a> {
-    /// In the memory of this process, or in a region of which the server knows nothing yet.
-    Local(OutgoingBytes<'a>),
-    /// Known to the server.
-    Named(Source),
-}
-
-impl<'a> CallInput<'a> {
-    /// Elements in this process. `field` names them in errors.
-    pub fn local(field: &'static str, payload: ScalarPayload<'a>, reduce: bool) -> Result<Self> {
-        let ScalarPayload { encoding, bytes } = payload;
-        let count = convert::element_count(field, bytes.len(), encoding.width())?;
-        let spec = InputSpec { encoding, count, reduce };
-        Ok(Self { spec, source: InputSource::Local(bytes) })
-    }
-
-    /// Elements of a vector on the server, from index `offset` on.
-    pub fn stored(spec: InputSpec, id: UploadKey, offset: u64) -> Self {
-        let stored = v1::StoredVector { upload_id: id.to_bytes(), offset };
-        Self { spec, source: InputSource::Named(Source::Stored(stored)) }
-    }
-
-    pub fn payload(&self) -> Option<&OutgoingBytes<'a>> {
-        match &self.source {
-            InputSource::Local(bytes) => Some(bytes),
-            InputSource::Named(_) => None,
-        }
-    }
-}
-
 /// The vectors of a call on their way.
 pub(crate) struct CallTransfer<'a, C> {
     pub client: &'a Client,
     pub call: &'a C,
-    pub inputs: &'a [CallInput<'a>],
+    pub inputs: &'a [VectorInput<'a>],
     /// Bytes of each output that is received; 0 for others.
     pub outputs: &'a [u64],
     pub route: &'a CallRoute,
@@ -191,7 +153,7 @@ impl<C: VectorCall> CallTransfer<'_, C> {
     ) -> Result<Option<SentCall<C::Reply>>> {
         let CallTransfer { client, inputs, outputs, .. } = *self;
         let memory = StagedVectors::new(client, inputs, outputs, C::STAGED_BYTES_MIN);
-        let mut payloads = inputs.iter().filter_map(CallInput::payload);
+        let mut payloads = inputs.iter().filter_map(VectorInput::payload);
         let has_region = payloads.any(|payload| matches!(payload, OutgoingBytes::Region { .. }));
         if memory.is_none() && !has_region {
             return Ok(None);
@@ -199,7 +161,7 @@ impl<C: VectorCall> CallTransfer<'_, C> {
         let (deadline, memory_ref) = (call.deadline, memory.as_ref());
         let sent = async {
             let mut prepared = self.prepare(memory_ref, true)?;
-            let header = CallPart::Header(mem::take(&mut prepared.sources), memory_ref);
+            let header = StreamPart::Header(mem::take(&mut prepared.sources), memory_ref);
             let compute = client.compute(self.route);
             let lane = CallLane { compute, deadline, memory: memory_ref };
             let messages = prepared.messages_max();
@@ -286,7 +248,7 @@ impl<C: VectorCall> CallTransfer<'_, C> {
         if uploads.is_empty() {
             return self.call.send_message(lane, sources).await;
         }
-        let header = self.call.message(CallPart::Header(sources, None));
+        let header = self.call.message(StreamPart::Header(sources, None));
         let next = |count| self.next_chunks(uploads, count);
         let send = |stream| self.call.send_stream(lane, stream);
         upload::send_messages(header, next, send).await
@@ -316,7 +278,7 @@ impl<C: VectorCall> CallTransfer<'_, C> {
         let CallTransfer { client, call, inputs, outputs, .. } = *self;
         let copies = &client.inner.copies;
         let mut room = call.inline_bytes_max(client.inner.message_bytes);
-        let payloads = inputs.iter().filter_map(CallInput::payload).map(OutgoingBytes::len);
+        let payloads = inputs.iter().filter_map(VectorInput::payload).map(OutgoingBytes::len);
         let total = payloads.chain(outputs.iter().copied()).sum();
         // What each input has sent.
         let sent = self.progress.map(|_| Arc::new(Mutex::new(vec![0; inputs.len()])));
@@ -330,10 +292,10 @@ impl<C: VectorCall> CallTransfer<'_, C> {
         };
         let mut sources = Vec::with_capacity(inputs.len());
         let (mut uploads, mut staged, mut written) = (Vec::new(), Vec::new(), Vec::new());
-        for (input, CallInput { spec, source }) in inputs.iter().enumerate() {
+        for (input, VectorInput { spec, source }) in inputs.iter().enumerate() {
             let bytes = match source {
-                InputSource::Local(bytes) => bytes,
-                InputSource::Named(source) => {
+                ElementSource::Local(bytes) => bytes,
+                ElementSource::Named(source) => {
                     sources.push(source.clone());
                     continue;
                 }
@@ -352,7 +314,7 @@ impl<C: VectorCall> CallTransfer<'_, C> {
                 && may_use_regions
             {
                 let range = v1::WrittenRange { offset: 0, length: bytes.len() };
-                written.push(call.message(CallPart::Written(input, range)));
+                written.push(call.message(StreamPart::Written(input, range)));
                 upload_to(region.start())
             } else if let Some(left) = room.and_then(|room| room.checked_sub(bytes.len())) {
                 room = Some(left);
@@ -386,7 +348,7 @@ impl<C: VectorCall> CallTransfer<'_, C> {
             let upload = &mut staged[index];
             let input = upload.input;
             upload.copy_batch(|range| {
-                sender.send(self.call.message(CallPart::Written(input, range)));
+                sender.send(self.call.message(StreamPart::Written(input, range)));
             });
             if !upload.is_done() || index + 1 < staged.len() {
                 return true;
@@ -401,7 +363,8 @@ impl<C: VectorCall> CallTransfer<'_, C> {
         let mut messages = Vec::new();
         for InputUpload { input, queue, .. } in uploads {
             let chunks = queue.next_several(count - messages.len(), &mut Vec::new()).into_iter();
-            messages.extend(chunks.map(|chunk| self.call.message(CallPart::Chunk(*input, chunk))));
+            messages
+                .extend(chunks.map(|chunk| self.call.message(StreamPart::Chunk(*input, chunk))));
         }
         messages
     }
