@@ -26,9 +26,9 @@
 //!   know them.
 //! - `compute`: MSMs, transforms, products and eliminations. `run` runs programs of several
 //!   operations, whose messages `program` has. `runner`: what proof systems need of a client.
-//! - `transfer`: resumable uploads and downloads over several connections, and through memory that
-//!   a server on the same host shares, in which `staging` finds places. `shared_vector`: vectors in
-//!   such memory.
+//! - `transfer`: how vectors of all calls travel (`vector_call`), resumable uploads and downloads
+//!   over several connections, and memory that a server on the same host shares, in which `staging`
+//!   finds places. `shared_vector`: vectors in such memory.
 //! - `fleet`: a client of several servers. `blocking`: a client without async.
 //! - `call`: deadlines and retries. `options`, `types`: parameters and results. `convert`:
 //!   conversion from and to messages.

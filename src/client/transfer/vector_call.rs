@@ -1,5 +1,5 @@
-//! How the vectors of MSMs, NTTs and runs travel: in memory that the server shares, in the first
-//! message, or in chunks over one stream or several. Vectors on the server are named.
+//! How the vectors of MSMs, NTTs and runs travel: through memory that the server shares, in the
+//! first message, or in chunks over one stream or several. A vector on the server is only named.
 
 use std::{future, mem, sync::Arc, time::Duration};
 
@@ -41,6 +41,7 @@ pub(crate) trait VectorCall: Sync + Sized {
 
     fn message(&self, part: StreamPart<'_>) -> Self::Message;
 
+    /// Sends the call's own stream.
     fn send_stream(
         &self,
         lane: CallLane<'_>,
