@@ -26,9 +26,9 @@
 //!   know them.
 //! - `compute`: MSMs, transforms, products and eliminations. `run` runs programs of several
 //!   operations, whose messages `program` has. `runner`: what proof systems need of a client.
-//! - `transfer`: resumable uploads and downloads over several connections, and through memory that
-//!   a server on the same host shares, in which `staging` finds places. `shared_vector`: vectors in
-//!   such memory.
+//! - `transfer`: how vectors of all calls travel (`vector_call`), resumable uploads and downloads
+//!   over several connections, and memory that a server on the same host shares, in which `staging`
+//!   finds places. `shared_vector`: vectors in such memory.
 //! - `fleet`: a client of several servers. `blocking`: a client without async.
 //! - `call`: deadlines and retries. `options`, `types`: parameters and results. `convert`:
 //!   conversion from and to messages.
@@ -86,8 +86,7 @@ pub use self::{
     compute::{
         gf2::Gf2Result,
         integers::{IntMulResult, IntegerVector},
-        ntt::NttResult,
-        ntt31::Ntt31Result,
+        ntt::{Ntt31Result, NttResult},
         poly_mul::{PolyFactors, PolyMulOptions, PolyMulResult},
     },
     connection::{
@@ -96,13 +95,13 @@ pub use self::{
     },
     error::{ClientError, Refusal, Result},
     fleet::{Fleet, FleetBases, FleetBuilder, FleetServer},
-    objects::matrix_handle::{MatrixHandle, MatrixId, MatrixInfo},
+    objects::matrix_handle::{MatrixHandle, MatrixInfo},
     options::{MsmOptions, NttOptions, ScalarInput},
     program::ClientProgramBuilder as ProgramBuilder,
     run::{InputElements, ProgramRun, RunEstimate, RunResult},
     shared_vector::{SharedElement, SharedVector},
     types::{
-        BasesHandle, BasesId, BasesInfo, EncodedMsmResult, EncodedNttResult, MsmResult, NttReport,
-        UploadKey, VectorInfo,
+        BasesHandle, BasesId, BasesInfo, EncodedMsmResult, EncodedNttResult, MatrixId, MsmResult,
+        NttReport, UploadKey, VectorInfo,
     },
 };

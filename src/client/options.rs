@@ -6,13 +6,16 @@ use bytes::Bytes;
 use capstan_math::{
     builder::{Direction, Order},
     curve::{Fr, layout::fr_as_bytes, points::SumEncoding, scalars::ScalarEncoding},
-    program::Verification,
+    program::{InputSpec, Verification},
     runner::Progress,
 };
 use zeroize::Zeroizing;
 
-use super::{SharedVector, shared_vector::RunVector, types::UploadKey};
-use crate::transfer::payload::{OutgoingBytes, owned_fr};
+use super::{SharedVector, convert, error::Result, shared_vector::RunVector, types::UploadKey};
+use crate::{
+    transfer::payload::{OutgoingBytes, owned_fr},
+    wire::v1::{self, program_input::Source},
+};
 
 /// Options of an MSM.
 #[derive(Clone)]
@@ -166,6 +169,43 @@ impl<'a> ScalarInput<'a> {
             }
         };
         Ok(ScalarPayload { encoding, bytes })
+    }
+}
+
+/// A vector that a call takes.
+pub(crate) struct VectorInput<'a> {
+    /// Encoding and number of elements. For a vector on the server, those that the call needs.
+    pub spec: InputSpec,
+    pub source: ElementSource<'a>,
+}
+
+pub(crate) enum ElementSource<'a> {
+    /// In the memory of this process, or in a region of which the server knows nothing yet.
+    Local(OutgoingBytes<'a>),
+    /// Known to the server.
+    Named(Source),
+}
+
+impl<'a> VectorInput<'a> {
+    /// Elements in this process. `field` names them in errors.
+    pub fn local(field: &'static str, payload: ScalarPayload<'a>, reduce: bool) -> Result<Self> {
+        let ScalarPayload { encoding, bytes } = payload;
+        let count = convert::element_count(field, bytes.len(), encoding.width())?;
+        let spec = InputSpec { encoding, count, reduce };
+        Ok(Self { spec, source: ElementSource::Local(bytes) })
+    }
+
+    /// Elements of a vector on the server, from index `offset` on.
+    pub fn stored(spec: InputSpec, id: UploadKey, offset: u64) -> Self {
+        let stored = v1::StoredVector { upload_id: id.to_bytes(), offset };
+        Self { spec, source: ElementSource::Named(Source::Stored(stored)) }
+    }
+
+    pub fn payload(&self) -> Option<&OutgoingBytes<'a>> {
+        match &self.source {
+            ElementSource::Local(bytes) => Some(bytes),
+            ElementSource::Named(_) => None,
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use capstan_math::{
 use zeroize::{Zeroize, Zeroizing};
 
 use super::{
-    Client, Fr,
+    Client, Fr, convert,
     error::{ClientError, Result},
 };
 use crate::transfer::{mapped_region::ClientRegion, payload::OutgoingBytes};
@@ -54,6 +54,12 @@ pub(crate) mod sealed {
     pub trait ElementMemory: Copy + Default + Zeroize {
         const NAME: &str;
 
+        /// Errors: `InvalidInput` for `field` if there is no memory for `count` zeros.
+        fn zeros(field: &'static str, count: u64) -> Result<Zeroizing<Vec<Self>>>;
+
+        /// `None` for elements of another type.
+        fn of_values(values: ValueElements) -> Option<Zeroizing<Vec<Self>>>;
+
         fn as_bytes(elements: &[Self]) -> &[u8];
 
         fn as_bytes_mut(elements: &mut [Self]) -> &mut [u8];
@@ -70,6 +76,14 @@ pub(crate) mod sealed {
 
     impl ElementMemory for Fr {
         const NAME: &str = "Fr";
+
+        fn zeros(field: &'static str, count: u64) -> Result<Zeroizing<Vec<Self>>> {
+            convert::fr_zeros(field, count)
+        }
+
+        fn of_values(values: ValueElements) -> Option<Zeroizing<Vec<Self>>> {
+            if let ValueElements::Fr(elements) = values { Some(elements) } else { None }
+        }
 
         fn as_bytes(elements: &[Self]) -> &[u8] {
             fr_as_bytes(elements)
@@ -93,6 +107,14 @@ pub(crate) mod sealed {
 
     impl ElementMemory for u32 {
         const NAME: &str = "u32";
+
+        fn zeros(field: &'static str, count: u64) -> Result<Zeroizing<Vec<Self>>> {
+            convert::zeros(field, count, 1)
+        }
+
+        fn of_values(values: ValueElements) -> Option<Zeroizing<Vec<Self>>> {
+            if let ValueElements::Words(_, words) = values { Some(words) } else { None }
+        }
 
         fn as_bytes(elements: &[Self]) -> &[u8] {
             bytemuck::cast_slice(elements)

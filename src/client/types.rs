@@ -16,38 +16,53 @@ use super::{
 use crate::objects::held::HeldObject;
 use crate::wire::v1::BasesResidency;
 
-/// Content hash that names bases. Displayed as 64 hex digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BasesId(pub [u8; 32]);
+/// Declares an id of an object, which errors call by the name of a setting.
+macro_rules! content_id {
+    ($(#[$doc:meta])* $name:ident, $setting:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub [u8; 32]);
 
-impl BasesId {
-    pub(crate) fn to_bytes(self) -> Bytes {
-        Bytes::copy_from_slice(&self.0)
-    }
+        impl $name {
+            pub(crate) fn to_bytes(self) -> Bytes {
+                Bytes::copy_from_slice(&self.0)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&hex::encode(self.0))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = ClientError;
+
+            fn from_str(text: &str) -> Result<Self> {
+                let mut id = [0; 32];
+                hex::decode_to_slice(text, &mut id).map_err(|error| {
+                    let problem = format!("expected 64 hex digits: {error}");
+                    ClientError::setting($setting, problem)
+                })?;
+                Ok(Self(id))
+            }
+        }
+    };
 }
 
-impl fmt::Display for BasesId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0))
-    }
+content_id! {
+    /// Content hash that names bases. Displayed as 64 hex digits.
+    BasesId, "bases id"
 }
-
-impl fmt::Debug for BasesId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BasesId({self})")
-    }
-}
-
-impl FromStr for BasesId {
-    type Err = ClientError;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let mut id = [0; 32];
-        hex::decode_to_slice(text, &mut id).map_err(|error| {
-            ClientError::setting("bases id", format!("expected 64 hex digits: {error}"))
-        })?;
-        Ok(Self(id))
-    }
+content_id! {
+    /// Content hash that names a matrix. Displayed as 64 hex digits.
+    MatrixId, "matrix id"
 }
 
 /// Random id of an upload and of the vector that it becomes. Anyone who knows the id can use the

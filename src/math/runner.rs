@@ -488,12 +488,13 @@ pub enum ValueElements {
 impl ValueElements {
     /// Errors: `Invalid` if there is no memory for them.
     pub fn zeros(field: FieldId, count: u64) -> Result<Self> {
-        Ok(match field {
-            FieldId::Bls12381Fr => Self::Fr(fr_zeros(count)?),
-            FieldId::Prime31(prime) => Self::Words(prime, zeros(count)?),
-            FieldId::Gf2 => Self::Bits(zeros(count)?),
-            FieldId::Integers => Self::Limbs(zeros(count)?),
-        })
+        let zeros = match field {
+            FieldId::Bls12381Fr => fr_zeros(count).map(Self::Fr),
+            FieldId::Prime31(prime) => zeros(count).map(|words| Self::Words(prime, words)),
+            FieldId::Gf2 => zeros(count).map(Self::Bits),
+            FieldId::Integers => zeros(count).map(Self::Limbs),
+        };
+        zeros.map_err(|problem| Error::field("outputs", problem))
     }
 
     /// The number of elements.
@@ -522,22 +523,27 @@ impl ValueElements {
     }
 }
 
-fn zeros<T: Zeroable + Zeroize>(count: u64) -> Result<Zeroizing<Vec<T>>> {
+/// Zeros that are wiped when they are dropped.
+///
+/// Errors: `NoMemory`.
+pub fn zeros<T: Zeroable + Zeroize>(count: u64) -> Result<Zeroizing<Vec<T>>, FieldProblem> {
     let length = usize::try_from(count).ok();
     let zeros = length.and_then(|length| bytemuck::try_zeroed_vec(length).ok());
-    zeros.map(Zeroizing::new).ok_or_else(|| no_memory(count, size_of::<T>()))
+    zeros.map(Zeroizing::new).ok_or_else(|| no_memory::<T>(count))
 }
 
-fn fr_zeros(count: u64) -> Result<Zeroizing<Vec<Fr>>> {
+/// Like [`zeros`], for elements of Fr.
+///
+/// Errors: `NoMemory`.
+pub fn fr_zeros(count: u64) -> Result<Zeroizing<Vec<Fr>>, FieldProblem> {
     let mut zeros = Zeroizing::new(Vec::new());
     let length = usize::try_from(count).ok();
     let reserved = length.and_then(|length| zeros.try_reserve_exact(length).ok());
-    reserved.ok_or_else(|| no_memory(count, size_of::<Fr>()))?;
+    reserved.ok_or_else(|| no_memory::<Fr>(count))?;
     zeros.resize(count as usize, Fr::zero());
     Ok(zeros)
 }
 
-fn no_memory(count: u64, element_bytes: usize) -> Error {
-    let bytes = count.saturating_mul(element_bytes as u64);
-    Error::field("outputs", FieldProblem::NoMemory { bytes })
+fn no_memory<T>(count: u64) -> FieldProblem {
+    FieldProblem::NoMemory { bytes: count.saturating_mul(size_of::<T>() as u64) }
 }
