@@ -618,7 +618,7 @@ const PROXY_WINDOW_BYTES_MAX: u32 = 64 << 20;
 
 impl ParsedValues {
     /// Puts numbers in the place of `auto`, and fits defaults to the limits that they must not
-    /// exceed. `given` says which settings have a value of their own.
+    /// exceed. `given` says which settings are not defaults.
     pub fn new(values: Vec<ParsedValue>, given: &[bool], memory: u64) -> Self {
         let mut values = Self(values);
         for (i, setting) in TABLE.iter().enumerate() {
