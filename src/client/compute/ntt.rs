@@ -316,7 +316,8 @@ impl Client {
             let request = v1::NttRequest { spec: Some(ntt.spec.clone()), input: id, keep: true };
             let compute = |request| async { self.compute(&route).ntt(request).await };
             match call.unary(request, compute).await {
-                // A load balancer has chosen another server than for the upload: one stream needs one.
+                // A load balancer has chosen another server than for the upload. One stream
+                // reaches only one.
                 Err(error) if error.is_not_found() => {}
                 response => {
                     let reply = NttReply::Kept { response: response?, input };

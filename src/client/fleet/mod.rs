@@ -5,7 +5,8 @@
 //! - `members`: the servers, their health, and rendezvous hashing.
 //! - `calls`: calls that move to another server.
 //! - `bases`: bases on one server, on replicas, or cut over several. `msm`, `ntt`: jobs on one or
-//!   several servers. `slices`: parts of scalars. `programs`: programs of objects that a fleet holds.
+//!   several servers. `slices`: parts of scalars. `programs`: programs of objects that a fleet
+//!   holds.
 
 mod bases;
 mod calls;
