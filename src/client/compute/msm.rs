@@ -210,9 +210,11 @@ impl VectorCall for MsmCall {
         let message = match part {
             StreamPart::Header(inputs, _) => {
                 let StreamedInput { upload, region_upload } = inputs.into();
-                let (spec, scalars, region_scalars) =
-                    (Some(self.spec.clone()), upload, region_upload);
-                Message::Header(v1::MsmStreamHeader { spec, scalars, region_scalars })
+                Message::Header(v1::MsmStreamHeader {
+                    spec: Some(self.spec.clone()),
+                    scalars: upload,
+                    region_scalars: region_upload,
+                })
             }
             StreamPart::Chunk(_, chunk) => Message::Chunk(chunk),
             StreamPart::Written(_, range) => Message::Written(range),

@@ -227,7 +227,7 @@ impl Client {
         Box::pin(async move {
             let mut call = self.begin_call(options.deadline)?;
             let (sent_bytes, output_bytes) = (rows.input_bytes(), rows.output_bytes());
-            let (verify, progress) = (options.verify, options.progress);
+            let NttOptions { verify, progress, .. } = options;
             let ntt = NttCall { spec: spec.message, bytes_max: sent_bytes.max(output_bytes) };
             let sent = self.send_ntt(&ntt, spec.input, rows, progress.as_ref(), &mut call).await?;
             let SentCall { reply, memory, upload } = sent;
@@ -316,7 +316,8 @@ impl Client {
             let request = v1::NttRequest { spec: Some(ntt.spec.clone()), input: id, keep: true };
             let compute = |request| async { self.compute(&route).ntt(request).await };
             match call.unary(request, compute).await {
-                // A load balancer has chosen another server than for the upload: one stream needs one.
+                // A load balancer has chosen another server than for the upload. One stream
+                // reaches only one.
                 Err(error) if error.is_not_found() => {}
                 response => {
                     let reply = NttReply::Kept { response: response?, input };

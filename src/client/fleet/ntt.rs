@@ -26,7 +26,8 @@ impl Fleet {
     pub async fn ntt(&self, values: &[Fr], options: NttOptions) -> Result<NttResult> {
         let started = Instant::now();
         let rows = options.batch.max(1) as usize;
-        let (field, encoding) = (FieldId::Bls12381Fr, ScalarEncoding::Montgomery);
+        let field = FieldId::Bls12381Fr;
+        let encoding = ScalarEncoding::Montgomery;
         let lg_n = NttCallSpec::new(field, values.len(), &options, encoding)?.message.lg_n;
         let row = values.len() / rows;
         let groups = divide(rows, self.inner.members.count());

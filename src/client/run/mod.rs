@@ -159,13 +159,13 @@ impl Client {
             }
         }
         let received: Vec<_> = plan.outputs.iter().map(PlannedOutput::received_bytes).collect();
-        let (sent, progress) = (plan.sent_bytes(), options.progress.clone());
-        let total = sent + received.iter().sum::<u64>();
+        let sent_bytes = plan.sent_bytes();
+        let total = sent_bytes + received.iter().sum::<u64>();
         let run_call = ProgramCall {
             plan: &plan,
             program: program::reference(&plan.program),
             verify: options.verify.into(),
-            received: DownloadProgress::new(progress, sent, total),
+            received: DownloadProgress::new(options.progress.clone(), sent_bytes, total),
         };
         let transfer = CallTransfer {
             client: self,

@@ -159,7 +159,8 @@ impl<C: VectorCall> CallTransfer<'_, C> {
         if memory.is_none() && !has_region {
             return Ok(None);
         }
-        let (deadline, memory_ref) = (call.deadline, memory.as_ref());
+        let deadline = call.deadline;
+        let memory_ref = memory.as_ref();
         let sent = async {
             let mut prepared = self.prepare(memory_ref, true)?;
             let header = StreamPart::Header(mem::take(&mut prepared.sources), memory_ref);
@@ -211,7 +212,8 @@ impl<C: VectorCall> CallTransfer<'_, C> {
         call: &mut CallBudget,
     ) -> Result<C::Reply> {
         let CallTransfer { client, route, .. } = *self;
-        let (deadline, uploads) = (call.deadline, &prepared.uploads);
+        let deadline = call.deadline;
+        let uploads = &prepared.uploads;
         let run_lane = |lane: UploadLane| async move {
             if lane.number > 0 {
                 let InputUpload { header, queue, .. } = &uploads[lane.upload];
@@ -324,8 +326,8 @@ impl<C: VectorCall> CallTransfer<'_, C> {
                 }
                 Source::Inline(v1::InlineVector { encoding, data: bytes.as_single_chunk(copies) })
             } else {
-                let (id, queue) =
-                    (UploadKey::random()?, client.chunk_queue(bytes.clone(), report(input)));
+                let id = UploadKey::random()?;
+                let queue = client.chunk_queue(bytes.clone(), report(input));
                 let upload_id = id.to_bytes();
                 let header = v1::VectorUpload { upload_id, encoding, count, streams: 1 };
                 uploads.push(InputUpload { input, id, header: header.clone(), queue });
