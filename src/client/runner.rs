@@ -3,7 +3,7 @@
 use capstan_math::{
     builder::{BuiltProgram, ProgramBases, ProgramMatrix},
     runner::{
-        EarlyListener, GivenInput, InputRow, NewOutput, NewRun, ProgramRunner, MadeValue,
+        EarlyListener, GivenInput, InputRow, MadeValue, NewOutput, NewRun, ProgramRunner,
         RunContent, RunOptions, RunValues, StoreState,
     },
     sparse::SparseMatrix,

@@ -12,6 +12,8 @@
 pub mod buffer;
 #[deny(missing_docs)]
 pub mod engines;
+#[deny(missing_docs)]
+pub mod error;
 pub mod exec;
 #[deny(missing_docs)]
 mod in_process;
@@ -20,7 +22,7 @@ pub mod ops;
 pub mod sync;
 pub mod verify;
 
-pub use capstan_math::{curve, curve::NttPlan, error};
+pub use capstan_math::{curve, curve::NttPlan};
 pub use in_process::{
     Engine, EngineInput, EngineOptions, EngineProgramBuilder as ProgramBuilder, EngineRun,
 };

@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     curve::{Fr, NttPlan, points::CurvePoint},
-    error::{Error, FieldProblem},
+    error::{FieldProblem, InputError},
     field::FieldId,
     gf2::rows_of_words,
     operation::{
@@ -345,13 +345,13 @@ impl<E> fmt::Debug for ProgramBuilder<E> {
     }
 }
 
-impl<E: From<Error>> Default for ProgramBuilder<E> {
+impl<E: From<InputError>> Default for ProgramBuilder<E> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<E: From<Error>> ProgramBuilder<E> {
+impl<E: From<InputError>> ProgramBuilder<E> {
     /// A program without steps.
     pub fn new() -> Self {
         Self { tag: ProgramTag::next(), steps: Vec::new(), objects: Vec::new(), error: PhantomData }
@@ -669,7 +669,7 @@ impl<E: From<Error>> ProgramBuilder<E> {
 
     /// Checks the program as a whole.
     ///
-    /// Errors: `Invalid` or `Step` if the program has no steps, more than 1024 steps, or more than
+    /// Errors: `Invalid` if the program has no steps, more than 1024 steps, or more than
     /// 256 inputs.
     pub fn build(self) -> Result<BuiltProgram, E> {
         let program = OperationProgram::new(self.steps)?.into();

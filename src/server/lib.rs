@@ -12,6 +12,8 @@
 #[deny(missing_docs)]
 pub mod config;
 #[deny(missing_docs)]
+pub mod error;
+#[deny(missing_docs)]
 pub mod grpc;
 pub mod jobs;
 pub mod store;
@@ -23,6 +25,6 @@ pub mod worker;
 use capstan_engine::{buffer, engines as engine, exec, ops, sync, verify};
 use capstan_gpu::device;
 use capstan_identity as identity;
-use capstan_math::{curve, error, field, program, sparse};
+use capstan_math::{curve, field, program, sparse};
 use capstan_proto as wire;
 use capstan_region as region;

@@ -9,11 +9,6 @@ use std::time::Duration;
 use cudarc::driver::DriverError;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Limit};
-
-/// When to retry after device memory ran out: other jobs have probably finished a piece.
-const RETRY_OUT_OF_MEMORY: Duration = Duration::from_millis(500);
-
 /// A failed call to the driver, or a failed wait for the device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceFault {
@@ -101,24 +96,6 @@ impl DeviceFault {
             Self::Driver { .. } | Self::Hang(_) | Self::Disabled | Self::WrongResult(_) => {
                 FaultClass::Fatal
             }
-        }
-    }
-}
-
-impl From<DeviceFault> for Error {
-    fn from(fault: DeviceFault) -> Self {
-        match fault.class() {
-            FaultClass::Exhausted => {
-                let can_never_fit = matches!(
-                    fault,
-                    DeviceFault::OutOfMemory { requested_bytes, total_bytes, .. }
-                        if requested_bytes > total_bytes
-                );
-                let retry_after = (!can_never_fit).then_some(RETRY_OUT_OF_MEMORY);
-                Self::Exhausted { limit: Limit::DeviceMemory, retry_after }
-            }
-            FaultClass::Misuse => Self::Internal(fault.to_string()),
-            FaultClass::Fatal => Self::DeviceLost,
         }
     }
 }

@@ -184,8 +184,10 @@ impl ServerState {
         let busy_poll =
             if has_gpus { BusyPoll::new(settings.busy_poll) } else { BusyPoll::default() };
         let pinned_bytes = pinned_bytes / 2;
-        let inputs = PayloadPool::of_inputs(settings.bytes_in_flight_max, pinned_bytes)?;
-        let results = PayloadPool::new(settings.bytes_in_flight_max, pinned_bytes)?;
+        let inputs = PayloadPool::of_inputs(settings.bytes_in_flight_max, pinned_bytes)
+            .map_err(Error::from)?;
+        let results =
+            PayloadPool::new(settings.bytes_in_flight_max, pinned_bytes).map_err(Error::from)?;
         for pool in [&inputs, &results] {
             pin(pool, &*executor, pinned_bytes as usize);
         }
@@ -231,10 +233,10 @@ impl ServerState {
 
 fn random_name() -> Result<HeaderValue, Error> {
     let mut name = [0; 16];
-    let internal = |error| Error::Internal(format!("no randomness: {error}"));
+    let internal = |error| Error::internal(format!("no randomness: {error}"));
     getrandom::fill(&mut name).map_err(internal)?;
     let name = HeaderValue::from_str(&hex::encode(name));
-    name.map_err(|error| Error::Internal(error.to_string()))
+    name.map_err(|error| Error::internal(error.to_string()))
 }
 
 /// Lets the devices of `executor` access the first `bytes` bytes of payload memory directly.

@@ -281,18 +281,20 @@ pub fn find_program(call: &CallContext, program: ProgramRef) -> Result<Arc<Opera
 fn find_bases(call: &CallContext, program: &OperationProgram) -> Result<Vec<JobBases>> {
     let steps = program.operands(ExternalOperand::Bases).map(|value| {
         let Operation::Msm(step) = &program.steps()[value.index()] else {
-            return Err(Error::Internal("a step other than an MSM uses bases".into()));
+            return Err(Error::internal("a step other than an MSM uses bases"));
         };
         let refused = |problem| program.step_error(value, problem);
         let unknown = |error| match error {
-            Error::NotFound => refused(StepProblem::field("object_id", FieldProblem::UnknownId)),
+            Error::NOT_FOUND => {
+                refused(StepProblem::field("object_id", FieldProblem::UnknownId)).into()
+            }
             other => other,
         };
         let id = ObjectId(step.object_id);
         let bases = call.state.objects.bases(call.tenant.id, id).map_err(unknown)?;
         call.audit_use("bases", &id.0);
         let length = program.shape(step.input).map_or(0, VectorShape::length);
-        step.bases(&bases, length).map(JobBases::Checked).map_err(refused)
+        Ok(step.bases(&bases, length).map(JobBases::Checked).map_err(refused)?)
     });
     steps.collect()
 }
@@ -303,17 +305,17 @@ fn find_bases(call: &CallContext, program: &OperationProgram) -> Result<Vec<JobB
 fn find_matrices(call: &CallContext, program: &OperationProgram) -> Result<Vec<SparseMatrix>> {
     let steps = program.operands(ExternalOperand::Matrix).map(|value| {
         let Operation::SparseProduct(step) = &program.steps()[value.index()] else {
-            return Err(Error::Internal("a step other than a sparse product uses a matrix".into()));
+            return Err(Error::internal("a step other than a sparse product uses a matrix"));
         };
         let refused = |problem| program.step_error(value, problem);
         let id = ObjectId(step.object_id);
         let matrix =
             call.state.objects.matrix(call.tenant.id, id).map_err(|error| match error {
-                Error::NotFound => {
-                    refused(StepProblem::field("object_id", FieldProblem::UnknownId))
+                Error::NOT_FOUND => {
+                    refused(StepProblem::field("object_id", FieldProblem::UnknownId)).into()
                 }
                 Error::Mismatch { .. } => {
-                    refused(StepProblem::field("object_id", FieldProblem::NotMatrix))
+                    refused(StepProblem::field("object_id", FieldProblem::NotMatrix)).into()
                 }
                 other => other,
             })?;

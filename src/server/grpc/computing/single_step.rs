@@ -159,7 +159,7 @@ pub fn find_ntt(
         }
         RowsDelivery::Kept => {
             let mut id = [0; 16];
-            getrandom::fill(&mut id).map_err(|_| Error::Internal("no random bytes".into()))?;
+            getrandom::fill(&mut id).map_err(|_| Error::internal("no random bytes"))?;
             (OutputDelivery::Keep { id: UploadId(id), encoding }, row_bytes)
         }
         RowsDelivery::Region(place) => {

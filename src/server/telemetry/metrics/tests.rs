@@ -46,7 +46,7 @@ fn serves_every_recorded_metric() {
     let address = install(0).unwrap();
     set_build_info("cpu", "2 threads");
     count_call("test", CallOutcome::Succeeded);
-    count_refusal(&Error::Exhausted { limit: Limit::Jobs, retry_after: None });
+    count_refusal(&EngineError::Exhausted { limit: Limit::Jobs, retry_after: None });
     count_refused_credentials(Reason::CredentialsExpired);
     count_batched_job(1);
     count_batched_job(3);

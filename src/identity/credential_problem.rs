@@ -1,6 +1,6 @@
 //! Why a caller is not known.
 
-use super::Reason;
+use capstan_math::error::Reason;
 
 /// What is wrong with the credentials of a call. Never contains them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
