@@ -15,16 +15,16 @@ pub use {capstan_client as client, capstan_proofs::*};
 
 /// What can be wrong: with an input, in an engine, and in the service.
 pub mod error {
-    #[cfg(feature = "server")]
-    #[doc(inline)]
-    pub use capstan_engine::error::{EngineError, Limit, Result, TenantLimit};
     #[doc(inline)]
     pub use capstan_math::error::{
         FieldPath, FieldProblem, InputError, ItemField, Reason, StepField,
     };
     #[cfg(feature = "server")]
     #[doc(inline)]
-    pub use capstan_server::error::{CredentialProblem, ProgramExcess, ServiceError};
+    pub use capstan_server::error::{
+        CredentialProblem, EngineError, EngineResult as Result, Limit, ProgramExcess, ServiceError,
+        TenantLimit,
+    };
 }
 
 /// Computing without a server: [`Engine`](engine::Engine) in the caller's process, and the engines

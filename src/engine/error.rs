@@ -6,10 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub use capstan_math::error::{FieldPath, FieldProblem, InputError, Reason, StepField};
 
-use crate::{
-    device::{DeviceFault, FaultClass},
-    ntt::PlanError,
-};
+use crate::device::{DeviceFault, FaultClass};
 
 /// When to retry after device memory ran out: other jobs have probably finished a piece.
 const RETRY_OUT_OF_MEMORY: Duration = Duration::from_millis(500);
@@ -103,6 +100,9 @@ impl EngineError {
 
 impl From<DeviceFault> for EngineError {
     fn from(fault: DeviceFault) -> Self {
+        if let DeviceFault::Input(error) = fault {
+            return Self::Input(error);
+        }
         match fault.class() {
             FaultClass::Exhausted => {
                 let can_never_fit = matches!(
@@ -115,16 +115,6 @@ impl From<DeviceFault> for EngineError {
             }
             FaultClass::Misuse => Self::Internal(fault.to_string()),
             FaultClass::Fatal => Self::DeviceLost,
-        }
-    }
-}
-
-impl From<PlanError> for EngineError {
-    fn from(error: PlanError) -> Self {
-        match error {
-            PlanError::Input(error) => Self::Input(error),
-            PlanError::Device(fault) => fault.into(),
-            PlanError::NoKernel(problem) => Self::Internal(problem),
         }
     }
 }

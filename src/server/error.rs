@@ -159,6 +159,16 @@ impl ServiceError {
         }
     }
 
+    /// The limit that refuses the call.
+    pub const fn limit(&self) -> Option<Limit> {
+        match self {
+            Self::Engine(EngineError::Exhausted { limit, .. })
+            | Self::ProgramTooLarge { excess: ProgramExcess::Bytes { limit, .. }, .. }
+            | Self::PinRefused { limit, .. } => Some(*limit),
+            _ => None,
+        }
+    }
+
     /// Names the item that a wrong field belongs to. Other errors stay as they are.
     pub fn of_item(self, list: &'static str, item: usize, member: &'static str) -> Self {
         match self {

@@ -9,6 +9,8 @@ use std::time::Duration;
 use cudarc::driver::DriverError;
 use serde::{Deserialize, Serialize};
 
+use crate::error::InputError;
+
 /// A failed call to the driver, or a failed wait for the device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceFault {
@@ -44,6 +46,9 @@ pub enum DeviceFault {
     /// The device computes wrong results.
     #[error("the device computes wrong results: {0}")]
     WrongResult(String),
+    /// There is no such transform.
+    #[error(transparent)]
+    Input(InputError),
     /// A module or kernel does not match what this program expects.
     #[error("kernel {kernel}: {problem}")]
     KernelMismatch {
@@ -82,7 +87,7 @@ impl DeviceFault {
         Self::Driver { call, name: format!("{:?}", error.0), code: error.0 as u32 }
     }
 
-    pub(super) fn mismatch(kernel: &str, problem: impl Into<String>) -> Self {
+    pub(crate) fn mismatch(kernel: &str, problem: impl Into<String>) -> Self {
         Self::KernelMismatch { kernel: kernel.into(), problem: problem.into() }
     }
 
@@ -92,7 +97,9 @@ impl DeviceFault {
             // Out of memory; too many resources requested for launch.
             Self::OutOfMemory { .. } | Self::Driver { code: 2 | 701, .. } => FaultClass::Exhausted,
             // Invalid value; named symbol not found.
-            Self::Driver { code: 1 | 500, .. } | Self::KernelMismatch { .. } => FaultClass::Misuse,
+            Self::Driver { code: 1 | 500, .. } | Self::KernelMismatch { .. } | Self::Input(_) => {
+                FaultClass::Misuse
+            }
             Self::Driver { .. } | Self::Hang(_) | Self::Disabled | Self::WrongResult(_) => {
                 FaultClass::Fatal
             }

@@ -21,7 +21,7 @@ pub use duration::{transform_time, vector_time};
 pub use elements::{DeviceFr, LG_N_MAX};
 pub(crate) use lru::LruCache;
 pub use passes::{NttLimits, NttPass, fuse_twiddles, split_into_passes};
-pub use plan::{NttDevice, NttPassPlan, PlanError, kernel_names};
+pub use plan::{NttDevice, NttPassPlan, kernel_names};
 pub use pointwise::{
     DeviceMatrix, DeviceVector, LinearTerm, RowTask, SparseTaskBuilder, SparseTasks, StridedRows,
     VanishingPolynomial, VectorKernels,

@@ -22,20 +22,6 @@ use crate::{
     error::{FieldProblem, InputError},
 };
 
-/// Why a transform has no plan.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
-    /// There is no such transform.
-    #[error(transparent)]
-    Input(#[from] InputError),
-    /// The device fails, or has no memory for the tables.
-    #[error(transparent)]
-    Device(#[from] DeviceFault),
-    /// There are no kernels for it.
-    #[error("{0}")]
-    NoKernel(String),
-}
-
 pub struct NttDevice {
     kernels: NttKernels,
     limits: NttLimits,
@@ -73,8 +59,8 @@ impl NttDevice {
     /// A plan tuned for about `rows` transforms at a time.
     ///
     /// Errors: `Invalid` if `lg_n` is above [`LG_N_MAX`] or the coset's generator is zero;
-    /// `Device` if there is no memory for the tables, or the device fails.
-    pub fn plan(&self, transform: &NttPlan, rows: usize) -> Result<NttPassPlan, PlanError> {
+    /// `OutOfMemory`; driver errors.
+    pub fn plan(&self, transform: &NttPlan, rows: usize) -> Result<NttPassPlan, DeviceFault> {
         check_transform(transform)?;
         let table_bytes_max = self.tables.budget().table_bytes_max;
         let passes = choose_passes(transform, rows, table_bytes_max, &self.limits);
@@ -85,18 +71,21 @@ impl NttDevice {
     /// chooses the best.
     ///
     /// Shape: the passes' `lg_r` add up to `lg_n`.
-    /// Errors: like [`NttDevice::plan`]; `NoKernel` if there is no kernel for a pass.
+    /// Errors: like [`NttDevice::plan`]; `KernelMismatch` if there is no kernel for a pass.
     pub fn plan_with_passes(
         &self,
         transform: &NttPlan,
         mut passes: Vec<NttPass>,
-    ) -> Result<NttPassPlan, PlanError> {
+    ) -> Result<NttPassPlan, DeviceFault> {
         check_transform(transform)?;
         let (lg_n, budget) = (transform.lg_n, self.tables.budget());
         let has_fused = passes.iter().any(|pass| pass.fused);
         let fits = !has_fused || budget.accepts_fused(transform, &passes);
         if !fits || !passes_fit(transform, &passes) {
-            return Err(PlanError::NoKernel(format!("{passes:?} do not fit 2^{lg_n} elements")));
+            return Err(DeviceFault::mismatch(
+                "ntt",
+                format!("{passes:?} do not fit 2^{lg_n} elements"),
+            ));
         }
         if !has_fused {
             budget.fit_inter_pass_tables(transform.decimation(), &mut passes);
@@ -199,9 +188,9 @@ impl NttDevice {
         &self,
         transform: &NttPlan,
         end: TransformEnd,
-    ) -> Result<EvaluationTables, PlanError> {
+    ) -> Result<EvaluationTables, DeviceFault> {
         check_transform(transform)?;
-        Ok(self.evaluator.plan(&self.tables, transform, end)?)
+        self.evaluator.plan(&self.tables, transform, end)
     }
 
     /// Evaluates every row of `data`, which is not changed, at the secret point: one element per
@@ -294,12 +283,13 @@ fn pass_contents(transform: &NttPlan, passes: &[NttPass]) -> impl Iterator<Item 
     })
 }
 
-fn check_transform(transform: &NttPlan) -> Result<(), InputError> {
+fn check_transform(transform: &NttPlan) -> Result<(), DeviceFault> {
+    let refused = |field, problem| Err(DeviceFault::Input(InputError::field(field, problem)));
     if transform.lg_n > LG_N_MAX {
-        return Err(InputError::field("lg_n", FieldProblem::TooLarge { max: LG_N_MAX.into() }));
+        return refused("lg_n", FieldProblem::TooLarge { max: LG_N_MAX.into() });
     }
     if transform.coset == Some(Fr::ZERO) {
-        return Err(InputError::field("coset", FieldProblem::Zero));
+        return refused("coset", FieldProblem::Zero);
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use crate::{
-    error::{EngineError, Error, FieldPath, InputError, Reason},
+    error::{EngineError, Error, FieldPath, Reason},
     telemetry::CallOutcome,
     wire::{FieldViolation, code_of, input_status, refusal},
 };
@@ -90,27 +90,9 @@ impl CallError {
     }
 }
 
-impl From<Error> for CallError {
-    fn from(error: Error) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl From<EngineError> for CallError {
-    fn from(error: EngineError) -> Self {
+impl<E: Into<Error>> From<E> for CallError {
+    fn from(error: E) -> Self {
         Self::Refused(error.into())
-    }
-}
-
-impl From<InputError> for CallError {
-    fn from(error: InputError) -> Self {
-        Self::Refused(error.into())
-    }
-}
-
-impl From<Status> for CallError {
-    fn from(status: Status) -> Self {
-        Self::Transport(status)
     }
 }
 

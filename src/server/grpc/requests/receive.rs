@@ -46,7 +46,7 @@ pub async fn first_message<M: DecodedMessage>(
         };
         tokio::select! {
             biased;
-            message = stream.admitted_message(admit) => return Ok(message?),
+            message = stream.admitted_message(admit) => return message.map_err(CallError::Transport),
             () = pace.timer() => {}
         }
         let begun = stream.begun_bytes();
@@ -158,7 +158,7 @@ async fn receive_from<M: ChunkedRequest>(
         };
         let message = tokio::select! {
             biased;
-            message = stream.piece(admit_once) => message?,
+            message = stream.piece(admit_once) => message.map_err(CallError::Transport)?,
             () = progress.pace.timer() => {
                 progress.check(stream.begun_bytes())?;
                 continue;

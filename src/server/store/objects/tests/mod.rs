@@ -301,10 +301,7 @@ fn a_tenant_has_its_own_limit_and_its_own_files() {
     let id = put(&limited).unwrap();
     let full = put(&limited).unwrap_err();
     let expected = Limit::Tenant(TenantLimit::StoreBytes);
-    assert!(
-        matches!(full, Error::Engine(EngineError::Exhausted { limit, .. }) if limit == expected),
-        "{full}"
-    );
+    assert_eq!(full.limit(), Some(expected), "{full}");
     put(&other).unwrap();
     release(&store, &limited, id).unwrap();
     drop(store);
