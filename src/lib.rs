@@ -21,7 +21,7 @@ pub mod error {
     };
     #[cfg(feature = "server")]
     #[doc(inline)]
-    pub use capstan_server::error::{
+    pub use capstan_server::service_error::{
         CredentialProblem, EngineError, EngineResult as Result, Limit, ProgramExcess, ServiceError,
         TenantLimit,
     };

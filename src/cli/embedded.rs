@@ -62,8 +62,8 @@ mod server {
     use capstan_engine::engines::cpu::ArkworksEngine;
     pub use capstan_server::grpc::ServeError;
     use capstan_server::{
-        error::ServiceError,
         grpc::{Drainer, Engines, Server, ServerSettings},
+        service_error::ServiceError,
     };
     use tokio::task::{JoinHandle, spawn_blocking};
 

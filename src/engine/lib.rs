@@ -11,9 +11,9 @@
 
 pub mod buffer;
 #[deny(missing_docs)]
-pub mod engines;
+pub mod engine_error;
 #[deny(missing_docs)]
-pub mod error;
+pub mod engines;
 pub mod exec;
 #[deny(missing_docs)]
 mod in_process;
@@ -30,3 +30,4 @@ pub use in_process::{
 use capstan_gpu::{device, gf2_elimination, msm, ntt, ntt31};
 use capstan_math::{builder, field, gf2, operation, program, runner, sparse};
 use capstan_region as region;
+use engine_error as error;

@@ -49,16 +49,7 @@ impl CredentialProblem {
         match self {
             Self::Missing => Reason::CredentialsMissing,
             Self::Expired => Reason::CredentialsExpired,
-            Self::Malformed
-            | Self::UnknownToken
-            | Self::Algorithm
-            | Self::Signature
-            | Self::Issuer
-            | Self::Audience
-            | Self::NotYetValid
-            | Self::Claims
-            | Self::UntrustedCertificate
-            | Self::UnnamedCertificate => Reason::CredentialsInvalid,
+            _ => Reason::CredentialsInvalid,
         }
     }
 }

@@ -233,8 +233,8 @@ impl<'a> EarlyListener<'a> {
 /// The elements that are given for each input of a program, in the order of its inputs. The handles
 /// of all values must belong to it.
 ///
-/// Errors: `Invalid` for an input or output of another program, for a value that is not an input, and
-/// for an input that is not given.
+/// Errors: `Invalid` for an input or output of another program, for a value that is not an input,
+/// and for an input that is not given.
 pub fn check_given<'a, I>(
     program: &BuiltProgram,
     inputs: &'a [GivenInput<I>],

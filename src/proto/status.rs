@@ -14,55 +14,26 @@ pub const OTHER_SERVER: &str =
 
 /// The code of a status with this reason.
 pub const fn code_of(reason: Reason) -> Code {
+    use Reason::*;
     match reason {
-        Reason::ObjectUnknown => Code::NotFound,
-        Reason::ObjectKind | Reason::NoDataDir => Code::FailedPrecondition,
-        Reason::UploadConflict | Reason::HashMismatch => Code::Aborted,
-        Reason::Deadline | Reason::Idle => Code::DeadlineExceeded,
-        Reason::Cancelled => Code::Cancelled,
-        Reason::Draining
-        | Reason::Loading
-        | Reason::OtherServer
-        | Reason::DeviceLost
-        | Reason::DiskFailed => Code::Unavailable,
-        Reason::CredentialsMissing | Reason::CredentialsInvalid | Reason::CredentialsExpired => {
-            Code::Unauthenticated
+        ObjectUnknown => Code::NotFound,
+        ObjectKind | NoDataDir => Code::FailedPrecondition,
+        UploadConflict | HashMismatch => Code::Aborted,
+        Deadline | Idle => Code::DeadlineExceeded,
+        Cancelled => Code::Cancelled,
+        Draining | Loading | OtherServer | DeviceLost | DiskFailed => Code::Unavailable,
+        CredentialsMissing | CredentialsInvalid | CredentialsExpired => Code::Unauthenticated,
+        AdminOnly | LocalOnly | TenantUnknown => Code::PermissionDenied,
+        VerifyFailed => Code::DataLoss,
+        Internal | LostTwice => Code::Internal,
+        BytesInFlight | OpenCalls | HealthChecks | Jobs | ConnectionBytes | ConnectionJobs
+        | ConnectionUploads | UploadStreams | Uploads | Store | Objects | DiskFull
+        | ProcessLimit | Connections | Regions | DeviceMemory | PinnedBases | ProgramTime
+        | TenantQuota | DeadlineTooEarly => Code::ResourceExhausted,
+        Unspecified | Missing | LengthMismatch | NotCanonical | NotOnCurve | NotInSubgroup
+        | BadInfinity | BadEncoding | SizeZero | SizeTooLarge | OutOfRange | ValueType => {
+            Code::InvalidArgument
         }
-        Reason::AdminOnly | Reason::LocalOnly | Reason::TenantUnknown => Code::PermissionDenied,
-        Reason::VerifyFailed => Code::DataLoss,
-        Reason::Internal | Reason::LostTwice => Code::Internal,
-        Reason::BytesInFlight
-        | Reason::OpenCalls
-        | Reason::HealthChecks
-        | Reason::Jobs
-        | Reason::ConnectionBytes
-        | Reason::ConnectionJobs
-        | Reason::ConnectionUploads
-        | Reason::UploadStreams
-        | Reason::Uploads
-        | Reason::Store
-        | Reason::Objects
-        | Reason::DiskFull
-        | Reason::ProcessLimit
-        | Reason::Connections
-        | Reason::Regions
-        | Reason::DeviceMemory
-        | Reason::PinnedBases
-        | Reason::ProgramTime
-        | Reason::TenantQuota
-        | Reason::DeadlineTooEarly => Code::ResourceExhausted,
-        Reason::Unspecified
-        | Reason::Missing
-        | Reason::LengthMismatch
-        | Reason::NotCanonical
-        | Reason::NotOnCurve
-        | Reason::NotInSubgroup
-        | Reason::BadInfinity
-        | Reason::BadEncoding
-        | Reason::SizeZero
-        | Reason::SizeTooLarge
-        | Reason::OutOfRange
-        | Reason::ValueType => Code::InvalidArgument,
         // `Reason` may get more variants. A test below holds that all have a code.
         _ => Code::Unknown,
     }

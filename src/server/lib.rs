@@ -12,10 +12,10 @@
 #[deny(missing_docs)]
 pub mod config;
 #[deny(missing_docs)]
-pub mod error;
-#[deny(missing_docs)]
 pub mod grpc;
 pub mod jobs;
+#[deny(missing_docs)]
+pub mod service_error;
 pub mod store;
 #[deny(missing_docs)]
 pub mod telemetry;
@@ -28,3 +28,4 @@ use capstan_identity as identity;
 use capstan_math::{curve, field, program, sparse};
 use capstan_proto as wire;
 use capstan_region as region;
+use service_error as error;

@@ -81,7 +81,8 @@ impl Ntt31Device {
     /// A plan with the caller's passes, for benchmarks: [`Ntt31Device::plan`] chooses the best.
     ///
     /// Shape: the logarithms of the radices add up to `lg_n`.
-    /// Errors: like [`Ntt31Device::plan`]; `KernelMismatch` if there are no kernels for these passes.
+    /// Errors: like [`Ntt31Device::plan`]; `KernelMismatch` if there are no kernels for these
+    /// passes.
     pub fn plan_cut(
         &self,
         field: Field31,

@@ -61,11 +61,7 @@ impl LaneOutcome {
             Self::Advanced(advanced) => {
                 advanced.check(call, outputs)?;
                 let is_valid = advanced.sums().all(|sums| sums.are_on_curve());
-                Ok(if is_valid {
-                    Ok(advanced)
-                } else {
-                    Err(WorkerFailure::Engine(EngineError::Corrupt))
-                })
+                Ok(if is_valid { Ok(advanced) } else { Err(EngineError::Corrupt.into()) })
             }
             Self::Failed(failure) => {
                 if let WorkerFailure::Element { step, .. } = failure {

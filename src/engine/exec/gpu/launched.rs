@@ -257,7 +257,8 @@ impl LaunchedRun {
 
     /// Waits for all steps and delivers the outputs.
     ///
-    /// Errors: `Invalid` for an element of an input that is not canonical; `Corrupt` if a check fails.
+    /// Errors: `Invalid` for an element of an input that is not canonical; `Corrupt` if a check
+    /// fails.
     pub fn finish(
         mut self: Box<Self>,
         operands: &RunOperands<'_>,

@@ -180,7 +180,7 @@ pub fn find_ntt(
 /// Bytes that a forward NTT of one row of 2^lg_n elements takes, with its input and its result,
 /// which is sent in chunks.
 ///
-/// Errors: `Step` if the row is too long.
+/// Errors: `Invalid` if the row is too long.
 pub fn bytes_of_ntt(compute: &ComputeHost, lg_n: u32) -> Result<u64> {
     let (inverse, coset, input_reversed, output_reversed) = Default::default();
     let plan = NttPlan { lg_n, inverse, coset, input_reversed, output_reversed };

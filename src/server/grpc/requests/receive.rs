@@ -46,7 +46,9 @@ pub async fn first_message<M: DecodedMessage>(
         };
         tokio::select! {
             biased;
-            message = stream.admitted_message(admit) => return message.map_err(CallError::Transport),
+            message = stream.admitted_message(admit) => {
+                return message.map_err(CallError::Transport);
+            }
             () = pace.timer() => {}
         }
         let begun = stream.begun_bytes();

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     engine::GpuInfo,
-    error::{EngineError, Error, Reason},
+    error::{Error, Reason},
 };
 
 /// From 100 us (a small NTT) to 5 minutes (a large MSM on few cores).
@@ -115,13 +115,7 @@ pub fn count_batched_job(jobs: usize) {
 /// Counts a request that a limit refuses, if `error` is about a limit.
 pub(crate) fn count_refusal<E: Clone + Into<Error>>(error: &E) {
     let error = error.clone().into();
-    let is_limit = matches!(
-        error,
-        Error::Engine(EngineError::Exhausted { .. })
-            | Error::PinRefused { .. }
-            | Error::ProgramTooLarge { .. }
-    );
-    if is_limit {
+    if error.limit().is_some() || error.reason() == Reason::ProgramTime {
         counter!(REJECTED_TOTAL, "limit" => error.reason().text()).increment(1);
     }
 }

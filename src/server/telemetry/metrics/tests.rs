@@ -6,7 +6,10 @@ use std::{
 };
 
 use super::*;
-use crate::{error::Limit, telemetry::StatusAnswer};
+use crate::{
+    error::{EngineError, Limit},
+    telemetry::StatusAnswer,
+};
 
 fn scrape(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).unwrap();

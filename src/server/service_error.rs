@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub use capstan_engine::error::{EngineError, Limit, Result as EngineResult, TenantLimit};
+pub use capstan_engine::engine_error::{EngineError, Limit, Result as EngineResult, TenantLimit};
 pub use capstan_math::error::{FieldPath, FieldProblem, InputError, Reason, StepField};
 
 pub use crate::identity::CredentialProblem;
