@@ -5,13 +5,27 @@
 #[doc(inline)]
 pub use capstan_cli as cli;
 #[doc(inline)]
-pub use capstan_math::{curve, error, runner, sparse};
+pub use capstan_math::{curve, runner, sparse};
 #[cfg(feature = "server")]
 #[doc(inline)]
 pub use capstan_server::{config, grpc as server, telemetry};
 #[cfg(feature = "client")]
 #[doc(inline)]
 pub use {capstan_client as client, capstan_proofs::*};
+
+/// What can be wrong: with an input, in an engine, and in the service.
+pub mod error {
+    #[doc(inline)]
+    pub use capstan_math::error::{
+        FieldPath, FieldProblem, InputError, ItemField, Reason, StepField,
+    };
+    #[cfg(feature = "server")]
+    #[doc(inline)]
+    pub use capstan_server::service_error::{
+        CredentialProblem, EngineError, EngineResult as Result, Limit, ProgramExcess, ServiceError,
+        TenantLimit,
+    };
+}
 
 /// Computing without a server: [`Engine`](engine::Engine) in the caller's process, and the engines
 /// below it.

@@ -61,11 +61,13 @@ mod server {
 
     use capstan_engine::engines::cpu::ArkworksEngine;
     pub use capstan_server::grpc::ServeError;
-    use capstan_server::grpc::{Drainer, Engines, Server, ServerSettings};
+    use capstan_server::{
+        grpc::{Drainer, Engines, Server, ServerSettings},
+        service_error::ServiceError,
+    };
     use tokio::task::{JoinHandle, spawn_blocking};
 
     use super::options;
-    use crate::error;
 
     /// A server that is a task of the caller's runtime.
     pub struct EmbeddedServer {
@@ -105,7 +107,7 @@ mod server {
         }
     }
 
-    fn engines(report: fn(&str)) -> error::Result<Engines> {
+    fn engines(report: fn(&str)) -> Result<Engines, ServiceError> {
         on_gpus(report).or_else(|reason| Engines::cpu(0, reason.to_string()))
     }
 

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::plain_text::without_controls;
 use crate::{
     client::{ClientError, Code, ConnectCause, Reason},
-    error::Error,
+    error::{EngineError, InputError},
     formats::FormatError,
 };
 
@@ -216,13 +216,15 @@ fn exit_for(error: &ClientError) -> Exit {
     }
 }
 
-impl From<Error> for CliFailure {
+impl From<EngineError> for CliFailure {
     /// A failure of the engine in this process.
-    fn from(error: Error) -> Self {
+    fn from(error: EngineError) -> Self {
         let reason_text = error.reason().text().to_owned();
         let failure = match error {
-            Error::Invalid { .. } | Error::Step { .. } => ClientError::from(error).into(),
-            Error::Exhausted { .. } => Self::new(Exit::Refused, error.to_string()),
+            EngineError::Input(error @ InputError::Invalid { .. }) => {
+                ClientError::from(error).into()
+            }
+            EngineError::Exhausted { .. } => Self::new(Exit::Refused, error.to_string()),
             _ => Self::new(Exit::Failed, error.to_string()),
         };
         Self { reason_text, ..failure }
@@ -236,7 +238,7 @@ impl CliFailure {
             Ok(error) => return Self::from(*error),
             Err(error) => error,
         };
-        match error.downcast::<Error>() {
+        match error.downcast::<EngineError>() {
             Ok(error) => Self::from(*error),
             Err(error) => Self::new(Exit::Failed, error.to_string()),
         }

@@ -35,8 +35,9 @@ mod token;
 use std::{process::ExitCode, time::Duration};
 
 use capstan_client as client;
+use capstan_engine::engine_error as error;
 use capstan_identity as identity;
-use capstan_math::{builder, curve, error, runner};
+use capstan_math::{builder, curve, runner};
 use capstan_proofs::formats;
 #[cfg(feature = "server")]
 use capstan_server::{config, grpc as server};

@@ -2,7 +2,7 @@
 
 use std::{error::Error, time::Duration};
 
-use capstan_math::error::{self, FieldProblem, Reason};
+use capstan_math::error::{FieldProblem, InputError, Reason};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -234,17 +234,14 @@ impl ClientError {
     }
 }
 
-impl From<error::Error> for ClientError {
+impl From<InputError> for ClientError {
     /// An error of the checks that client and server share.
-    fn from(error: error::Error) -> Self {
+    fn from(error: InputError) -> Self {
         match error {
-            error::Error::Invalid { field, index, problem } => {
-                Self::InvalidProgram { path: field.to_owned(), index, problem }
+            InputError::Invalid { path, index, problem } => {
+                Self::InvalidProgram { path: path.to_string(), index, problem }
             }
-            error::Error::Step { field, index, problem } => {
-                Self::InvalidProgram { path: field.to_string(), index, problem }
-            }
-            other => Self::setting("program", other.to_string()),
+            InputError::NotFound => Self::setting("program", error.to_string()),
         }
     }
 }

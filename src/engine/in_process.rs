@@ -32,7 +32,7 @@ use crate::{
         cpu::{ArkworksEngine, CpuEngine},
         cuda::{CudaEngine, GpuPolicy},
     },
-    error::{Error, FieldProblem, Result},
+    error::{Error, FieldProblem, InputError, Result},
     exec::{
         ElementSink, Executor, GpuExecutor, HostExecutor, RunInProgress, RunOperands, RunReport,
         SumsListener, start_run,
@@ -374,10 +374,10 @@ impl Engine {
 
     /// Runs a program.
     ///
-    /// Errors: `Invalid` and `Step` if inputs or outputs do not suit the program, if its values
-    /// take more memory than the options allow, or for an element that is not canonical;
-    /// `NotFound` if its bases or matrices are not of an engine; `Corrupt` if a value fails its
-    /// check; `Exhausted`, `DeviceLost`.
+    /// Errors: `Invalid` if inputs or outputs do not suit the program, if its values take more
+    /// memory than the options allow, or for an element that is not canonical; `NotFound` if its
+    /// bases or matrices are not of an engine; `Corrupt` if a value fails its check; `Exhausted`,
+    /// `DeviceLost`.
     pub fn run(&self, run: EngineRun<'_>) -> Result<RunValues> {
         self.run_with(run, RunOptions::default())
     }
@@ -582,14 +582,14 @@ fn engine_object<T: Send + Sync + 'static>(content: T) -> ProgramObject {
 /// The content of an object of an engine.
 ///
 /// Errors: `NotFound` for one of another runner.
-fn content<T: 'static>(program: &BuiltProgram, id: [u8; 32]) -> Result<&T> {
+fn content<T: 'static>(program: &BuiltProgram, id: [u8; 32]) -> Result<&T, InputError> {
     let object = program.objects().iter().find(|object| object.id == id);
     let keeper = object.and_then(|object| object.keeper.as_ref());
-    keeper.and_then(|keeper| keeper.downcast_ref()).ok_or(Error::NotFound)
+    keeper.and_then(|keeper| keeper.downcast_ref()).ok_or(InputError::NotFound)
 }
 
 /// The bases that each MSM step uses.
-fn used_bases(program: &BuiltProgram) -> Result<Vec<Bases>> {
+fn used_bases(program: &BuiltProgram) -> Result<Vec<Bases>, InputError> {
     let steps = program.program();
     let bases = steps.ids().filter_map(|id| match &steps.steps()[id.index()] {
         Operation::Msm(step) => Some((id, step)),
@@ -604,7 +604,7 @@ fn used_bases(program: &BuiltProgram) -> Result<Vec<Bases>> {
 }
 
 /// The matrix of each sparse product.
-fn used_matrices(program: &BuiltProgram) -> Result<Vec<SparseMatrix>> {
+fn used_matrices(program: &BuiltProgram) -> Result<Vec<SparseMatrix>, InputError> {
     let matrices = program.program().steps().iter().filter_map(|step| match step {
         Operation::SparseProduct(step) => Some(content(program, step.object_id).cloned()),
         _ => None,

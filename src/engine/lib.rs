@@ -11,6 +11,8 @@
 
 pub mod buffer;
 #[deny(missing_docs)]
+pub mod engine_error;
+#[deny(missing_docs)]
 pub mod engines;
 pub mod exec;
 #[deny(missing_docs)]
@@ -20,7 +22,7 @@ pub mod ops;
 pub mod sync;
 pub mod verify;
 
-pub use capstan_math::{curve, curve::NttPlan, error};
+pub use capstan_math::{curve, curve::NttPlan};
 pub use in_process::{
     Engine, EngineInput, EngineOptions, EngineProgramBuilder as ProgramBuilder, EngineRun,
 };
@@ -28,3 +30,4 @@ pub use in_process::{
 use capstan_gpu::{device, gf2_elimination, msm, ntt, ntt31};
 use capstan_math::{builder, field, gf2, operation, program, runner, sparse};
 use capstan_region as region;
+use engine_error as error;

@@ -16,7 +16,7 @@ use super::{
     signatures,
     token::TokenHash,
 };
-use crate::error::CredentialProblem;
+use crate::credential_problem::CredentialProblem;
 
 /// Difference between clocks that is forgiven.
 const CLOCK_SKEW: Duration = Duration::from_secs(60);

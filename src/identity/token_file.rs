@@ -17,7 +17,7 @@ use super::{
     name::{NAME_BYTES_MAX, is_valid_name, is_valid_tenant_name},
     token::TokenHash,
 };
-use crate::error::CredentialProblem;
+use crate::credential_problem::CredentialProblem;
 
 /// Why a token file cannot be used. Never quotes a value: it may be a token in the wrong place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

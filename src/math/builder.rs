@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use crate::{
     curve::{Fr, NttPlan, points::CurvePoint},
-    error::{Error, FieldProblem},
+    error::{FieldProblem, InputError},
     field::FieldId,
     gf2::rows_of_words,
     operation::{
@@ -357,13 +357,13 @@ impl<E> fmt::Debug for ProgramBuilder<E> {
     }
 }
 
-impl<E: From<Error>> Default for ProgramBuilder<E> {
+impl<E: From<InputError>> Default for ProgramBuilder<E> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<E: From<Error>> ProgramBuilder<E> {
+impl<E: From<InputError>> ProgramBuilder<E> {
     /// A program without steps.
     pub fn new() -> Self {
         let tag = ProgramTag::next();
@@ -697,7 +697,7 @@ impl<E: From<Error>> ProgramBuilder<E> {
 
     /// Checks the program as a whole.
     ///
-    /// Errors: `Invalid` or `Step` if the program has no steps, more than 1024 steps, or more than
+    /// Errors: `Invalid` if the program has no steps, more than 1024 steps, or more than
     /// 256 inputs.
     pub fn build(self) -> Result<BuiltProgram, E> {
         let program = OperationProgram::new(self.steps)?.into();

@@ -14,7 +14,7 @@ use crate::{
         layout::fr_as_bytes_mut,
         points::{CurvePoint, MsmSums},
     },
-    error::{Error, FieldProblem, Result},
+    error::{FieldProblem, InputError, Result},
     field::{FieldId, Prime31},
     program::{ExternalOperand, PointsShape, StepProblem, ValueId, Verification},
     sparse::SparseMatrix,
@@ -26,7 +26,7 @@ use crate::{
 /// future that is dropped cancels its work.
 pub trait ProgramRunner: Sync {
     /// Why a call failed.
-    type Error: std::error::Error + From<Error> + Send + Sync + 'static;
+    type Error: std::error::Error + From<InputError> + Send + Sync + 'static;
     /// Elements of an input: its rows, one after another.
     type Input<'a>: From<&'a [Fr]> + From<Vec<Fr>> + Send;
 
@@ -233,8 +233,8 @@ impl<'a> EarlyListener<'a> {
 /// The elements that are given for each input of a program, in the order of its inputs. The handles
 /// of all values must belong to it.
 ///
-/// Errors: `Invalid` for an input or output of another program; `Step` for a value that is not an
-/// input, and for an input that is not given.
+/// Errors: `Invalid` for an input or output of another program, for a value that is not an input,
+/// and for an input that is not given.
 pub fn check_given<'a, I>(
     program: &BuiltProgram,
     inputs: &'a [GivenInput<I>],
@@ -257,7 +257,7 @@ pub fn check_values<I>(
     inputs: &[GivenInput<I>],
     outputs: impl IntoIterator<Item = ProgramTag>,
 ) -> Result<()> {
-    let other = |field, index| Error::element(field, index as u64, FieldProblem::OtherProgram);
+    let other = |field, index| InputError::element(field, index as u64, FieldProblem::OtherProgram);
     let steps = program.program();
     for (index, given) in inputs.iter().enumerate() {
         if given.program != program.tag() {
@@ -395,7 +395,7 @@ impl RunValues {
         let outputs = self.outputs.iter().filter(|output| output.value == value);
         let found = outputs.map(|output| &output.content).find_map(read);
         let found = found.filter(|_| program == self.program);
-        found.ok_or(Error::field("value", FieldProblem::Missing))
+        found.ok_or(InputError::field("value", FieldProblem::Missing))
     }
 }
 
@@ -494,7 +494,7 @@ impl ValueElements {
             FieldId::Gf2 => zeros(count).map(Self::Bits),
             FieldId::Integers => zeros(count).map(Self::Limbs),
         };
-        zeros.map_err(|problem| Error::field("outputs", problem))
+        zeros.map_err(|problem| InputError::field("outputs", problem))
     }
 
     /// The number of elements.

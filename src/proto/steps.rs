@@ -29,7 +29,7 @@ trait StepMessage: Sized {
 /// Finds the message of each kind, which has its name.
 macro_rules! messages {
     ($($variant:ident $name:ident $step:ident,)+) => {
-        /// Errors: `Step` for the first field that is wrong.
+        /// Errors: `Invalid` for the first field that is wrong.
         pub fn decode(index: usize, message: Message) -> Result<Operation> {
             match message {
                 $(Message::$variant(message) => {

@@ -15,6 +15,7 @@ pub mod config;
 pub mod grpc;
 pub mod jobs;
 #[deny(missing_docs)]
+pub mod service_error;
 mod settings;
 pub mod store;
 #[deny(missing_docs)]
@@ -25,6 +26,7 @@ pub mod worker;
 use capstan_engine::{buffer, engines as engine, exec, ops, sync, verify};
 use capstan_gpu::device;
 use capstan_identity as identity;
-use capstan_math::{curve, error, field, program, sparse};
+use capstan_math::{curve, field, program, sparse};
 use capstan_proto as wire;
 use capstan_region as region;
+use service_error as error;

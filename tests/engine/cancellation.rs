@@ -20,7 +20,7 @@ use capstan::{
         EncodedScalars, JobControl, MsmNttEngine, NttPlan, NttRows,
         cpu::{ArkworksEngine, CpuEngine},
     },
-    error::{Error, Result},
+    error::{EngineError, Result},
     exec::{ElementSink, HostExecutor, RunInProgress, RunOperands, start_run},
     field::FieldId,
     ops::{
@@ -86,7 +86,7 @@ pub fn ends_soon<T: Send>(
             before /= 2;
             continue;
         }
-        assert_eq!(result, Err(Error::Cancelled), "{name}");
+        assert_eq!(result, Err(EngineError::Cancelled), "{name}");
         println!("{name}: ends {latency:?} after its cancellation, {rest:?} before its end");
         latencies.push(latency);
     }

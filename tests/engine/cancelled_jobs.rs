@@ -13,7 +13,7 @@ use capstan::{
         JobControl,
         cpu::{ArkworksEngine, CpuEngine},
     },
-    error::Result,
+    error::{Result, ServiceError},
     exec::{BusyPoll, HostExecutor, start_run},
     jobs::{
         ComputeHost, ImportJob, JobBases, JobOwner, JobWaker, JobWork, ObjectImport, PointsImport,
@@ -68,7 +68,10 @@ impl Workplace {
         work: impl FnOnce(JobWaker) -> W,
     ) -> Result<()> {
         let ticket = self.scheduler.submit(JobOwner::default(), control.clone(), work);
-        self.runtime.block_on(ticket).map(drop)
+        self.runtime.block_on(ticket).map(drop).map_err(|error| match error {
+            ServiceError::Engine(error) => error,
+            other => panic!("{other}"),
+        })
     }
 
     fn import(&self, payload: Arc<UploadBuffer>, control: &JobControl) -> Result<()> {

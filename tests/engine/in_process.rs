@@ -13,7 +13,7 @@ use capstan::{
         Engine, EngineInput, EngineOptions, EngineRun, FieldId, NttPlan, Prime31, ProgramBases,
         ProgramBuilder, Verification, cuda::DeviceSelection,
     },
-    error::{Error, FieldProblem},
+    error::{EngineError, FieldProblem, InputError},
     sparse::{SparseBuilder, SparseMatrix},
 };
 
@@ -127,27 +127,27 @@ fn wrong_operands_of_the_public_engine_are_refused() {
     for engine in engines() {
         let points = [G1Affine::generator(), outside];
         let refused = engine.bases(&points).err().unwrap();
-        assert_eq!(refused, Error::element("points", 1, FieldProblem::NotOnCurve));
+        assert_eq!(refused, EngineError::element("points", 1, FieldProblem::NotOnCurve));
 
         let bases = engine.bases(&points[..1]).unwrap();
         let refused = engine.msm(&bases, &random::<Fr>(2, 4)).unwrap_err();
         let problem = FieldProblem::TooLong { max: 1, got: 2 };
-        assert_eq!(refused, Error::field("scalars", problem));
+        assert_eq!(refused, EngineError::field("scalars", problem));
 
         for (length, expected) in [(0, 8), (7, 8), (17, 16)] {
             let mut values: Vec<Fr> = random(length, 5);
             let refused = engine.ntt(&mut values, NttPlan::forward(3)).unwrap_err();
             let problem = FieldProblem::Length { expected, got: length as u64 };
-            assert_eq!(refused, Error::field("values", problem));
+            assert_eq!(refused, EngineError::field("values", problem));
         }
         let refused = engine.ntt(&mut random::<Fr>(4, 5), NttPlan::forward(64)).unwrap_err();
-        assert_eq!(refused, Error::field("lg_n", FieldProblem::TooLarge { max: 32 }));
+        assert_eq!(refused, EngineError::field("lg_n", FieldProblem::TooLarge { max: 32 }));
         let zero = NttPlan { coset: Some(Fr::from(0).into()), ..NttPlan::forward(2) };
         let refused = engine.ntt(&mut random::<Fr>(4, 5), zero).unwrap_err();
-        assert_eq!(refused, Error::field("coset", FieldProblem::Zero));
+        assert_eq!(refused, EngineError::field("coset", FieldProblem::Zero));
         let refused = engine.ntt(&mut vec![Fr::from(0); 65_537], NttPlan::forward(0));
         let problem = FieldProblem::TooLong { max: 65_536, got: 65_537 };
-        assert_eq!(refused, Err(Error::field("values", problem)));
+        assert_eq!(refused, Err(EngineError::field("values", problem)));
 
         let mut program = ProgramBuilder::new();
         let input = program.input_over(FieldId::from(Prime31::BabyBear), 1, 2).unwrap();
@@ -161,7 +161,7 @@ fn wrong_operands_of_the_public_engine_are_refused() {
         let missing = engine.run(EngineRun::new(&program).send(value)).unwrap_err().to_string();
         assert!(missing.contains("program.steps[0].input"), "{missing}");
         assert!(run(EngineInput::Words(&words)).is_err(), "too many elements");
-        let other = Error::element("inputs", 0, FieldProblem::OtherEncoding);
+        let other = EngineError::element("inputs", 0, FieldProblem::OtherEncoding);
         // As many bytes as the input has.
         for elements in [EngineInput::Bits(&[1]), EngineInput::Fr(&[Fr::from(1)])] {
             assert_eq!(run(elements).err().as_ref(), Some(&other));
@@ -171,7 +171,7 @@ fn wrong_operands_of_the_public_engine_are_refused() {
         let of_other = other.input_over(FieldId::from(Prime31::BabyBear), 1, 2).unwrap();
         let foreign = EngineRun::new(&program).input(input, &words[..2]).send(of_other);
         let refused = engine.run(foreign).unwrap_err();
-        assert_eq!(refused, Error::element("outputs", 0, FieldProblem::OtherProgram));
+        assert_eq!(refused, EngineError::element("outputs", 0, FieldProblem::OtherProgram));
     }
 }
 
@@ -217,7 +217,7 @@ fn bases_and_matrices_that_do_not_suit_their_step_are_refused() {
         let sums = program.msm(&foreign, input).unwrap();
         let program = program.build().unwrap();
         let run = EngineRun::new(&program).input(input, &rows).send_points(sums);
-        assert_eq!(engine.run(run).unwrap_err(), Error::NotFound);
+        assert_eq!(engine.run(run).unwrap_err(), InputError::NotFound.into());
     }
 }
 
@@ -225,15 +225,19 @@ fn bases_and_matrices_that_do_not_suit_their_step_are_refused() {
 #[test]
 fn values_that_fit_in_no_memory_are_refused() {
     for engine in engines() {
-        let run = |length| {
+        let run = |length| -> Result<_, EngineError> {
             let mut program = ProgramBuilder::new();
             let powers = program.powers(Fr::from(1), Fr::from(2), length)?;
             let program = program.build()?;
             let made = engine.run(EngineRun::new(&program).send(powers))?;
-            made.vector(powers).map(<[Fr]>::to_vec)
+            Ok(made.vector(powers).map(<[Fr]>::to_vec)?)
         };
         let refused = run(1 << 40).unwrap_err();
-        let Error::Invalid { problem: FieldProblem::NoMemory { bytes }, .. } = refused else {
+        let EngineError::Input(InputError::Invalid {
+            problem: FieldProblem::NoMemory { bytes },
+            ..
+        }) = refused
+        else {
             panic!("{refused}")
         };
         assert!(bytes >= 32 << 40, "{bytes} bytes");
@@ -242,5 +246,5 @@ fn values_that_fit_in_no_memory_are_refused() {
     }
     let wrong = EngineOptions { gpus: false, memory_percent: 0, ..EngineOptions::default() };
     let refused = Engine::with(wrong).err();
-    assert_eq!(refused, Some(Error::field("memory_percent", FieldProblem::OutOfRange)));
+    assert_eq!(refused, Some(EngineError::field("memory_percent", FieldProblem::OutOfRange)));
 }

@@ -15,7 +15,7 @@ use capstan::{
         scalars::{ScalarEncoding, encode_fr},
     },
     engine::{EncodedScalars, JobControl, MsmNttEngine, MsmRun},
-    error::{Error, FieldProblem, Result},
+    error::{EngineError, FieldProblem, Result},
     program::InputSpec,
 };
 
@@ -285,9 +285,9 @@ pub fn stops_on_cancellation_and_deadline(engine: &dyn MsmNttEngine) {
     let mut absorb = |control: &JobControl| values.absorb_under(control, run.as_mut(), 0, 0, 200);
     let cancelled = JobControl::default();
     cancelled.cancel();
-    assert_eq!(absorb(&cancelled), Err(Error::Cancelled));
+    assert_eq!(absorb(&cancelled), Err(EngineError::Cancelled));
     let late = JobControl::new(Some(std::time::Instant::now()));
-    assert_eq!(absorb(&late), Err(Error::Deadline));
+    assert_eq!(absorb(&late), Err(EngineError::Deadline));
 }
 
 /// Each encoding gives the sum of the values that it encodes. A scalar that is not canonical is
@@ -323,7 +323,10 @@ pub fn encodings_are_checked(engine: &dyn MsmNttEngine) {
         assert_eq!(G1Affine::from_sums(sum(true).unwrap()).unwrap()[0], bases.sum(&expected));
         match sum(false) {
             Err(error) => {
-                assert_eq!(error, Error::element("elements", 1041, FieldProblem::NotCanonical))
+                assert_eq!(
+                    error,
+                    EngineError::element("elements", 1041, FieldProblem::NotCanonical)
+                )
             }
             Ok(_) => panic!("accepted a scalar that is not canonical"),
         }

@@ -15,7 +15,7 @@ use capstan::{
     curve::Fr,
     device::DeviceLimits,
     engine::{ExecutedBy, JobControl, MsmNttEngine, cpu::CpuEngine, cuda::GpuFacts},
-    error::{Error, Result},
+    error::{EngineError, Result},
     exec::{
         HostExecutor, ModelledTime, OutputWrites, ProgramPlan, RunCall, RunInProgress, RunOperands,
         RunReport, StepReport,
@@ -108,7 +108,11 @@ impl Served {
         let requests = match (known, begin) {
             (None, Some(_)) => 1,
             (Some(requests), None) => requests + 1,
-            _ => return LaneOutcome::Failed(WorkerFailure::Internal("begun twice".into())),
+            _ => {
+                return LaneOutcome::Failed(WorkerFailure::Engine(EngineError::Internal(
+                    "begun twice".into(),
+                )));
+            }
         };
         self.runs.insert(run, requests);
         let state = match requests {
@@ -207,7 +211,7 @@ fn compute(pool: &Arc<WorkerPool>) -> Result<RunReport> {
         if let Some(report) = run.step(&operands, &control)? {
             assert_eq!(report.executor.device, device_name(yields));
             let again = run.step(&operands, &control).err();
-            assert!(matches!(again, Some(Error::Internal(_))), "a run ends once");
+            assert!(matches!(again, Some(EngineError::Internal(_))), "a run ends once");
             return Ok(report);
         }
     }
@@ -277,7 +281,7 @@ fn a_call_that_loses_two_workers_is_refused() {
             thread::spawn(move || compute(&pool).map(drop))
         };
         match call.join().unwrap() {
-            Err(Error::LostTwice) => {}
+            Err(EngineError::LostTwice) => {}
             other => panic!("{other:?}"),
         }
         assert_eq!(compute(&pool).map(drop), Ok(()), "the next call runs on the next worker");

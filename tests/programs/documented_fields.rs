@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use capstan::{
     curve::{Fr, Group, NttPlan},
-    error::{Error, FieldProblem},
+    error::{FieldProblem, InputError},
     field::{FieldId, Prime31},
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
@@ -73,7 +73,7 @@ pub fn takes(field: FieldId, step: Operation) -> bool {
     let input = InputStep { field, rows: 1, length: 2 }.into();
     match OperationProgram::new(vec![input, step]) {
         Ok(_) => true,
-        Err(Error::Step { problem: FieldProblem::UnsupportedField { .. }, .. }) => false,
+        Err(InputError::Invalid { problem: FieldProblem::UnsupportedField { .. }, .. }) => false,
         Err(other) => panic!("{other}"),
     }
 }

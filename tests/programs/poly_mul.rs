@@ -2,7 +2,7 @@
 
 use capstan::{
     curve::{Fr, scalars::ScalarEncoding},
-    error::Error,
+    error::EngineError,
     exec::start_run,
     field::{FieldId, Prime31},
     ops::{InputStep, OperationProgram, PolyMulStep, PolyReduction},
@@ -205,7 +205,7 @@ fn wrong_products_are_found_by_either_check() {
             let call = Call31::new(prime, &inputs, step(0, 1, reduction));
             assert_eq!(
                 call.run(&executor, verify),
-                Err(Error::Corrupt),
+                Err(EngineError::Corrupt),
                 "{reduction:?} {verify:?}"
             );
             let mut call = Call::default();
@@ -213,7 +213,7 @@ fn wrong_products_are_found_by_either_check() {
             call.input(&random_rows(1, 310, 2));
             call.outputs = vec![call.push(step(0, 1, reduction))];
             let run = call.run(&executor, verify, &capstan::engine::JobControl::default());
-            assert_eq!(run.err(), Some(Error::Corrupt), "{reduction:?} {verify:?}");
+            assert_eq!(run.err(), Some(EngineError::Corrupt), "{reduction:?} {verify:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use capstan::{
     curve::{Fr, Group, NttPlan, scalars::ScalarEncoding},
     engine::{EncodedScalars, JobControl},
-    error::Error,
+    error::EngineError,
     exec::{ElementSink, Executor, RunOperands},
     field::{FieldId, Prime31},
     ops::{
@@ -46,7 +46,11 @@ impl Call31 {
         Self { rows, ..self }
     }
 
-    pub fn run(&self, executor: &dyn Executor, verify: Verification) -> Result<Vec<u32>, Error> {
+    pub fn run(
+        &self,
+        executor: &dyn Executor,
+        verify: Verification,
+    ) -> Result<Vec<u32>, EngineError> {
         let (field, rows) = (self.prime.into(), self.rows);
         let input = |elements: &Vec<u32>| {
             InputStep { field, rows, length: elements.len() as u64 / u64::from(rows) }.into()
@@ -224,7 +228,11 @@ fn wrong_transforms_are_found() {
         for plan in [ntt(5, Some(3)), NttPlan { inverse: true, ..ntt(5, None) }] {
             let call = Call31::new(*prime, &[samples(*prime, 1)], ntt_step(plan));
             for verify in [Verification::Full, Verification::Probabilistic] {
-                assert_eq!(call.run(&executor, verify), Err(Error::Corrupt), "{prime} {verify:?}");
+                assert_eq!(
+                    call.run(&executor, verify),
+                    Err(EngineError::Corrupt),
+                    "{prime} {verify:?}"
+                );
             }
         }
     }

@@ -126,7 +126,7 @@ impl Call {
     }
 
     pub fn program(&self) -> Result<Arc<OperationProgram>> {
-        OperationProgram::new(self.steps.clone()).map(Arc::new)
+        Ok(OperationProgram::new(self.steps.clone()).map(Arc::new)?)
     }
 
     pub fn run(

@@ -30,7 +30,7 @@ use capstan::{
         scalars::{ScalarEncoding, encode_fr},
     },
     engine::{JobControl, NttPlan},
-    error::{Error, FieldProblem, Limit, Result},
+    error::{EngineError, FieldProblem, Limit, Result, ServiceError},
     exec::{BusyPoll, start_run},
     field::FieldId,
     jobs::{
@@ -88,7 +88,7 @@ impl JobWork for EmptyJob {
         true
     }
 
-    fn step(&mut self, _: &JobControl) -> Result<Option<()>> {
+    fn step(&mut self, _: &JobControl) -> Result<Option<()>, ServiceError> {
         Ok(Some(()))
     }
 
@@ -217,7 +217,10 @@ impl JobRunner {
         let ticket = self
             .scheduler
             .submit(JobOwner::default(), step.control, |wake| ProgramWork::new(host, job, wake));
-        block_on(ticket).map(drop)
+        block_on(ticket).map(drop).map_err(|error| match error {
+            ServiceError::Engine(error) => error,
+            other => panic!("{other}"),
+        })
     }
 }
 
@@ -302,14 +305,17 @@ fn failures(bench: &JobRunner) {
         let failed = bench.msm(encoding, bench.upload(&bad, counter), JobControl::default());
         assert_eq!(
             failed,
-            Err(Error::element("scalars", N as u64 - 1, FieldProblem::NotCanonical))
+            Err(EngineError::element("scalars", N as u64 - 1, FieldProblem::NotCanonical))
         );
         let failed = bench.ntt(bench.upload(&bad, counter), 0, Verification::Full);
-        assert_eq!(failed, Err(Error::element("input", N as u64 - 1, FieldProblem::NotCanonical)));
+        assert_eq!(
+            failed,
+            Err(EngineError::element("input", N as u64 - 1, FieldProblem::NotCanonical))
+        );
     });
     bench.assert_wiped("a panic", |counter| {
         bench.dial.set(EngineMode::Panics);
-        let panicked = Err(Error::Internal("a job panicked".into()));
+        let panicked = Err(EngineError::Internal("a job panicked".into()));
         let failed = bench.msm(encoding, bench.upload(&bytes, counter), JobControl::default());
         assert_eq!(failed, panicked);
         assert_eq!(bench.ntt(bench.upload(&bytes, counter), 0, Verification::Full), panicked);
@@ -319,21 +325,21 @@ fn failures(bench: &JobRunner) {
         bench.dial.set(EngineMode::Hangs);
         let soon = JobControl::new(Some(Instant::now() + Duration::from_millis(50)));
         let failed = bench.msm(encoding, bench.upload(&bytes, counter), soon);
-        assert_eq!(failed, Err(Error::Deadline));
+        assert_eq!(failed, Err(EngineError::Deadline));
         bench.dial.set(EngineMode::Honest);
     });
     bench.assert_wiped("a wrong result", |counter| {
         bench.dial.set(EngineMode::WrongResults);
         let failed = bench.ntt(bench.upload(&bytes, counter), 0, Verification::Full);
-        assert_eq!(failed, Err(Error::Corrupt));
+        assert_eq!(failed, Err(EngineError::Corrupt));
         bench.dial.set(EngineMode::Honest);
     });
     bench.assert_wiped("cancelled during the upload", |counter| {
         let held = vec![counter.acquire(1).expect("within the limit")];
         let half = Arc::new(UploadBuffer::new(&bench.pool, bytes.len() as u64, held));
         half.write(0, &bytes[..bytes.len() / 2]).expect("fits");
-        half.fail(Error::Cancelled);
-        assert_eq!(bench.msm(encoding, half, JobControl::default()), Err(Error::Cancelled));
+        half.fail(EngineError::Cancelled);
+        assert_eq!(bench.msm(encoding, half, JobControl::default()), Err(EngineError::Cancelled));
     });
 }
 

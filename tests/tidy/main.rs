@@ -46,6 +46,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("ntt31", &["device", "ntt"]),
     // capstan-engine
     ("buffer", &["sync"]),
+    ("engine_error", &[]),
     ("engines", &["buffer", "sync"]),
     ("exec", &["buffer", "engines", "ops", "sync", "verify"]),
     ("in_process", &["buffer", "engines", "exec", "ops", "sync"]),
@@ -61,6 +62,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("config", &["grpc", "settings", "tenant"]),
     ("grpc", &["jobs", "settings", "store", "telemetry", "tenant", "worker"]),
     ("jobs", &["telemetry", "tenant"]),
+    ("service_error", &[]),
     ("store", &["telemetry", "tenant"]),
     ("settings", &[]),
     ("telemetry", &["settings"]),

@@ -17,7 +17,8 @@ type Limbs = Zeroizing<Vec<u32>>;
 ///
 /// Errors: the product has too many limbs; there are no threads.
 pub fn multiply(a: Limbs, b: Option<Limbs>) -> Result<Limbs> {
-    let failed = |error: crate::error::Error| CliFailure::new(Exit::Failed, error.to_string());
+    let failed =
+        |error: crate::error::EngineError| CliFailure::new(Exit::Failed, error.to_string());
     let length = check_length(a.len(), b.as_ref().map_or(a.len(), |b| b.len()))?;
     let engine = CpuEngine::new(0).map_err(failed)?;
     let row = |mut limbs: Limbs| Zeroizing::new(vec![mem::take(&mut *limbs)]);

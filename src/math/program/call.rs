@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{ExternalOperand, Liveness, Program, StepKind, ValueId, ValueType};
 use crate::{
     curve::scalars::ScalarEncoding,
-    error::{Error, FieldProblem, Result},
+    error::{FieldProblem, InputError, Result},
     field::FieldId,
 };
 
@@ -83,7 +83,7 @@ pub fn check_call<K: StepKind>(
         else {
             continue;
         };
-        let refused = |problem| Err(Error::element("inputs", number as u64, problem));
+        let refused = |problem| Err(InputError::element("inputs", number as u64, problem));
         if input.count != shape.elements() {
             let (expected, got) = (shape.elements(), input.count);
             return refused(FieldProblem::Length { expected, got });
@@ -97,10 +97,10 @@ pub fn check_call<K: StepKind>(
         }
     }
     if count != got {
-        return Err(Error::field("inputs", FieldProblem::Length { expected: count, got }));
+        return Err(InputError::field("inputs", FieldProblem::Length { expected: count, got }));
     }
     for (index, output) in outputs.iter().enumerate() {
-        let refused = |problem| Err(Error::element("outputs", index as u64, problem));
+        let refused = |problem| Err(InputError::element("outputs", index as u64, problem));
         match (program.value_type(output.value), output.kind) {
             (None, _) => return refused(FieldProblem::NoSuchStep),
             (Some(ValueType::Points(_)), OutputKind::Elements) => {

@@ -9,7 +9,7 @@ use crate::{
         BuiltProgram, NttTransform, Order, PointsValue, ProgramBuilder, ProgramMatrix, VectorValue,
     },
     curve::{Fr, G1Affine, G2Affine},
-    error::{Error, Result},
+    error::{InputError, Result},
 };
 
 /// The program for several proofs at once, one in each row.
@@ -81,7 +81,7 @@ impl ProofProgram {
 /// The coefficients of h = (a b - c) / (X^n - 1), from the values of a and b on the domain. Those
 /// of c are their products, since the assignment satisfies the constraints.
 fn quotient(
-    program: &mut ProgramBuilder<Error>,
+    program: &mut ProgramBuilder<InputError>,
     a: VectorValue,
     b: VectorValue,
     lg_n: u32,

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     curve::{Fr, G1Projective},
-    error::Error,
+    error::InputError,
     runner::{Execution, NewRun, ProgramRunner, RunOptions, RunStep, RunValues, Timing},
 };
 
@@ -312,7 +312,7 @@ fn blind(points: &KeyPoints, deltas: &[BlindedDelta], sums: &[AssignmentSums]) -
 }
 
 /// An error of the checks that all runners share, as one of the runner.
-fn run_error<R: ProgramRunner>(error: Error) -> Groth16Error {
+fn run_error<R: ProgramRunner>(error: InputError) -> Groth16Error {
     Groth16Error::run(R::Error::from(error))
 }
 

@@ -7,7 +7,7 @@ use super::KzgKey;
 use crate::{
     builder::{PointsValue, ProgramBuilder, VectorValue},
     curve::{Fr, G1Affine},
-    error::{Error, FieldProblem, Result},
+    error::{FieldProblem, InputError, Result},
     runner::{InputRow as KzgPolynomial, NewRun, ProgramRunner, RunOptions, RunValues},
 };
 
@@ -151,15 +151,15 @@ impl<'a, R: ProgramRunner> KzgProver<'a, R> {
         let count = polynomials.len() as u64;
         let length_max = self.key.coefficients_max();
         if count == 0 {
-            return Err(Error::field("polynomials", FieldProblem::Missing));
+            return Err(InputError::field("polynomials", FieldProblem::Missing));
         }
         if count > POLYNOMIALS_MAX {
             let problem = FieldProblem::TooLong { max: POLYNOMIALS_MAX, got: count };
-            return Err(Error::field("polynomials", problem));
+            return Err(InputError::field("polynomials", problem));
         }
         if let Some(long) = polynomials.iter().find(|polynomial| polynomial.length > length_max) {
             let problem = FieldProblem::TooLong { max: length_max, got: long.length };
-            return Err(Error::field("polynomial", problem));
+            return Err(InputError::field("polynomial", problem));
         }
         let mut program = ProgramBuilder::new();
         let inputs = polynomials.iter().map(|polynomial| program.input(polynomial.length));
@@ -170,7 +170,7 @@ impl<'a, R: ProgramRunner> KzgProver<'a, R> {
 
 /// A program that is being built, and its inputs.
 struct KzgCall<I> {
-    program: ProgramBuilder<Error>,
+    program: ProgramBuilder<InputError>,
     inputs: Vec<VectorValue>,
     polynomials: Vec<KzgPolynomial<I>>,
 }
@@ -229,11 +229,11 @@ impl<I> KzgCall<I> {
 
 pub(super) fn check_points(points: &[Fr]) -> Result<()> {
     if points.is_empty() {
-        return Err(Error::field("points", FieldProblem::Missing));
+        return Err(InputError::field("points", FieldProblem::Missing));
     }
     let is_repeated = |index: usize| points[..index].contains(&points[index]);
     if (1..points.len()).any(is_repeated) {
-        return Err(Error::field("points", FieldProblem::Repeated));
+        return Err(InputError::field("points", FieldProblem::Repeated));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use ark_ff::{Field, Zero};
 use super::prover::check_points;
 use crate::{
     curve::{Fr, G1Affine, G2Affine},
-    error::{Error, FieldProblem, Result},
+    error::{FieldProblem, InputError, Result},
 };
 
 /// Checks openings with a few powers of tau in both groups.
@@ -28,7 +28,7 @@ impl KzgVerifier {
     pub fn new(g1: &[G1Affine], g2: &[G2Affine]) -> Result<Self> {
         let points_max = g1.len().min(g2.len().saturating_sub(1));
         if points_max == 0 {
-            return Err(Error::field("powers of tau", FieldProblem::Missing));
+            return Err(InputError::field("powers of tau", FieldProblem::Missing));
         }
         Ok(Self { g1: g1[..points_max].to_vec(), g2: g2[..=points_max].to_vec() })
     }
@@ -67,18 +67,18 @@ impl KzgVerifier {
     ) -> Result<bool> {
         check_points(points)?;
         if commitments.is_empty() {
-            return Err(Error::field("commitments", FieldProblem::Missing));
+            return Err(InputError::field("commitments", FieldProblem::Missing));
         }
         let max = self.points_max() as u64;
         if points.len() as u64 > max {
             let problem = FieldProblem::TooLong { max, got: points.len() as u64 };
-            return Err(Error::field("points", problem));
+            return Err(InputError::field("points", problem));
         }
         let length = |expected: usize, got: usize| match expected == got {
             true => Ok(()),
             false => {
                 let (expected, got) = (expected as u64, got as u64);
-                Err(Error::field("values", FieldProblem::Length { expected, got }))
+                Err(InputError::field("values", FieldProblem::Length { expected, got }))
             }
         };
         length(commitments.len(), values.len())?;

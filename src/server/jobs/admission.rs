@@ -167,7 +167,7 @@ impl<W: JobWork> JobWork for AdmittedJob<W> {
 mod tests {
     use super::*;
     use crate::{
-        error::Error,
+        error::{EngineError, Error},
         tenant::{TenantId, TenantLimits, TenantName},
     };
 
@@ -240,7 +240,7 @@ mod tests {
             (&two, 51, 0, Limit::BytesInFlight, true),
         ];
         for (connection, bytes, jobs, expected, again) in refusals {
-            let Err(Error::Exhausted { limit, retry_after }) =
+            let Err(Error::Engine(EngineError::Exhausted { limit, retry_after })) =
                 admit(&[connection, &whole], bytes, jobs)
             else {
                 panic!("admitted {bytes} bytes and {jobs} jobs");

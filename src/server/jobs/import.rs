@@ -15,7 +15,7 @@ use crate::{
         points::{self, Bases, CurvePoint, PointEncoding},
     },
     engine::JobControl,
-    error::{Error, Result},
+    error::{Error, FieldPath, InputError, Result},
     region::SealedMemory,
     sparse::{self, BadMatrix, MatrixChecker, SparseMatrix, SparseShape},
     tenant::DeviceTimeBudget,
@@ -93,13 +93,13 @@ impl<C: ImportedContent> ImportJob<C> {
         let piece = content.next_piece(&self.host);
         let len = (piece.end - piece.start) as usize;
         let Some(view) = PayloadView::received(payload, piece) else {
-            return payload.failure().map_or(Ok(None), Err);
+            return payload.failure().map_or(Ok(None), |failure| Err(failure.into()));
         };
         self.limbs.resize(len.div_ceil(size_of::<u64>()), 0);
         let bytes = &mut bytemuck::cast_slice_mut(&mut self.limbs)[..len];
         view.read(0, bytes);
         if !view.is_intact() {
-            return Err(Error::released_pages());
+            return Err(InputError::released_pages().into());
         }
         let hasher = &mut self.payload_hasher;
         self.host.run_sized(len, || hasher.update_rayon(bytes));
@@ -279,16 +279,16 @@ impl ImportedContent for MatrixImport {
 }
 
 fn no_memory(error: io::Error) -> Error {
-    buffer::no_memory("no memory for an object", &error)
+    buffer::no_memory("no memory for an object", &error).into()
 }
 
 /// The refusal of a matrix, which names the part of the payload.
-fn refusal(BadMatrix { part, index, problem }: BadMatrix) -> Error {
+fn refusal(BadMatrix { part, index, problem }: BadMatrix) -> InputError {
     let field = match part {
         "coefficients" => "matrix.coefficients",
         "terms" => "matrix.terms",
         "row_ends" => "matrix.row_ends",
         _ => "matrix",
     };
-    Error::Invalid { field, index, problem }
+    InputError::Invalid { path: FieldPath::Field(field), index, problem }
 }

@@ -18,7 +18,7 @@ use crate::{
         scalars::ScalarEncoding,
     },
     engine::{EncodedScalars, JobControl},
-    error::{Error, Result},
+    error::{EngineError, Error, InputError, Result},
     exec::{ElementSink, RunInProgress, RunOperands, RunReport, StepReport},
     sparse::SparseMatrix,
     verify::Verification,
@@ -137,7 +137,7 @@ impl ProgramWork {
     }
 
     /// The failure of an input that has not arrived.
-    fn failure(&self) -> Option<Error> {
+    fn failure(&self) -> Option<EngineError> {
         let mut awaited = self.job.inputs.iter().filter(|input| !input.has_arrived());
         awaited.find_map(|input| input.payload.failure())
     }
@@ -173,7 +173,7 @@ impl ProgramWork {
     /// Runs a step if what it reads has arrived.
     fn run_step(&mut self, bases: &[Bases], control: &JobControl) -> Result<Option<RunReport>> {
         if let Some(failure) = self.failure() {
-            return Err(failure);
+            return Err(failure.into());
         }
         if !self.has_next_elements() {
             return Ok(None);
@@ -211,10 +211,11 @@ impl ProgramWork {
             Ok(report)
         });
         report.map_err(|error| match (*input_field, error) {
-            (Some(field), Error::Step { index: Some(index), problem, .. }) => {
-                Error::element(field, index, problem)
-            }
-            (_, error) => error,
+            (
+                Some(field),
+                EngineError::Input(InputError::Invalid { index: Some(index), problem, .. }),
+            ) => Error::element(field, index, problem),
+            (_, error) => error.into(),
         })
     }
 
@@ -224,7 +225,7 @@ impl ProgramWork {
             JobBases::Checked(bases) => bases.is_intact(),
             JobBases::Unchecked(_) => true,
         };
-        if self.job.bases.iter().all(is_intact) { Ok(()) } else { Err(Error::DiskFailed) }
+        if self.job.bases.iter().all(is_intact) { Ok(()) } else { Err(Error::DISK_FAILED) }
     }
 
     fn output(&self, report: RunReport) -> ProgramOutput {

@@ -43,6 +43,6 @@ impl JobWork for ResidencyJob {
         let executor = &self.host.executor;
         let held = executor.set_residency(self.device, &self.bases, self.change, control);
         self.device_time.iter().for_each(|budget| budget.charge(begun.elapsed()));
-        held.map(Some)
+        Ok(held.map(Some)?)
     }
 }

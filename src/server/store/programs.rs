@@ -51,8 +51,8 @@ impl ProgramStore {
         let mut caches = self.0.lock();
         caches.uses += 1;
         let now = caches.uses;
-        let cache = caches.by_tenant.get_mut(&tenant).ok_or(Error::NotFound)?;
-        let cached = cache.by_id.get_mut(&id).ok_or(Error::NotFound)?;
+        let cache = caches.by_tenant.get_mut(&tenant).ok_or(Error::NOT_FOUND)?;
+        let cached = cache.by_id.get_mut(&id).ok_or(Error::NOT_FOUND)?;
         cached.last_use = now;
         Ok(cached.program.clone())
     }
@@ -152,7 +152,7 @@ mod tests {
         store.get(ONE, id(0)).unwrap();
         store.insert(&one, id(PROGRAMS_MAX), program(), 0);
         assert!(store.get(ONE, id(0)).is_ok() && store.get(ONE, id(PROGRAMS_MAX)).is_ok());
-        assert_eq!(store.get(ONE, id(1)), Err(Error::NotFound));
+        assert_eq!(store.get(ONE, id(1)), Err(Error::NOT_FOUND));
         // The same program again takes no more room.
         store.insert(&one, id(0), program(), 0);
         assert!(store.get(ONE, id(2)).is_ok());
@@ -164,9 +164,9 @@ mod tests {
         let one = tenant(ONE);
         store.insert(&one, id(0), program(), BYTES_MAX / 2);
         store.insert(&one, id(1), program(), BYTES_MAX / 2);
-        assert_eq!(store.get(ONE, id(0)), Err(Error::NotFound));
+        assert_eq!(store.get(ONE, id(0)), Err(Error::NOT_FOUND));
         store.insert(&one, id(2), program(), BYTES_MAX);
-        assert_eq!(store.get(ONE, id(1)), Err(Error::NotFound));
+        assert_eq!(store.get(ONE, id(1)), Err(Error::NOT_FOUND));
         assert!(store.get(ONE, id(2)).is_ok());
         assert_eq!(store.0.lock().programs, 1);
     }
@@ -193,12 +193,12 @@ mod tests {
         let one = tenant(ONE);
         let two = tenant(TWO);
         store.insert(&one, id(0), program(), BYTES_MAX / 4);
-        assert_eq!(store.get(TWO, id(0)), Err(Error::NotFound));
+        assert_eq!(store.get(TWO, id(0)), Err(Error::NOT_FOUND));
         for number in 1..5 {
             store.insert(&two, id(number), program(), BYTES_MAX / 4);
         }
         assert!(store.get(ONE, id(0)).is_ok(), "the other tenant has more");
-        assert_eq!(store.get(TWO, id(1)), Err(Error::NotFound));
+        assert_eq!(store.get(TWO, id(1)), Err(Error::NOT_FOUND));
         assert!(store.get(TWO, id(4)).is_ok());
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::error::{Error, Limit, Result, TenantLimit};
+use crate::error::{EngineError as Error, EngineResult as Result, Limit, TenantLimit};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

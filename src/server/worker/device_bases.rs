@@ -14,7 +14,7 @@ use crate::{
     engine::{
         BasesDevice, DeviceResidency, JobControl, ResidencyChange, ResidentObject, cuda::GpuFacts,
     },
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result},
 };
 
 /// Time to upload bases and to make tables, by their bytes, before a worker must answer a ping:

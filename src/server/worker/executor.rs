@@ -29,7 +29,7 @@ use crate::{
         PointChecker, ResidencyChange, ResidentObject,
         cuda::{CudaModel, checked_piece_len},
     },
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result},
     exec::{
         Evictor, Executor, HostExecutor, JOBS_PER_DEVICE, MSM_BATCH_SCALARS_MAX, ProgramPlan,
         RunCall, RunInProgress, RunOperands,

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::{
     buffer::{ByteSink, ByteSource, DestinationSlices, SharedPiece, SourceSlices},
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result},
     region::SharedMemory,
 };
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     curve::points::Bases,
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result},
     region::MappedFile,
     sparse::SparseMatrix,
 };

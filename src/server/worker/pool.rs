@@ -19,7 +19,7 @@ use crate::{
         JobControl,
         cuda::{GpuFacts, used_and_left_out},
     },
-    error::Result,
+    error::EngineResult as Result,
     exec::RunOperands,
     sync::{Condvar, Mutex},
     telemetry,

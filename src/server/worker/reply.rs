@@ -11,6 +11,7 @@ use crate::{
     buffer::RangeSet,
     curve::points::{BadElement, MsmSums},
     engine::{DeviceResidency, cuda::GpuFacts},
+    error::EngineError,
     exec::{RunCall, RunReport},
     program::{PointsShape, StepKind, ValueType},
 };
@@ -60,7 +61,7 @@ impl LaneOutcome {
             Self::Advanced(advanced) => {
                 advanced.check(call, outputs)?;
                 let is_valid = advanced.sums().all(|sums| sums.are_on_curve());
-                Ok(if is_valid { Ok(advanced) } else { Err(WorkerFailure::Corrupt) })
+                Ok(if is_valid { Ok(advanced) } else { Err(EngineError::Corrupt.into()) })
             }
             Self::Failed(failure) => {
                 if let WorkerFailure::Element { step, .. } = failure {
@@ -244,7 +245,7 @@ mod tests {
         assert!(advanced(1, MsmSums::G2(vec![G2Projective::default()])).is_err(), "another group");
         let outside = G1Projective::new_unchecked(point.x, point.x, point.z);
         let corrupt = advanced(1, sums(vec![outside]));
-        assert!(matches!(corrupt, Ok(Err(WorkerFailure::Corrupt))));
+        assert!(matches!(corrupt, Ok(Err(WorkerFailure::Engine(EngineError::Corrupt)))));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     engine::{DeviceResidency, JobControl},
-    error::Result,
+    error::EngineResult as Result,
     exec::{Executor, RunOperands},
 };
 

@@ -31,7 +31,7 @@ use super::{
 use crate::{
     buffer::{ByteSink, SharedPiece},
     engine::{EncodedScalars, JobControl},
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result},
     exec::{
         AwaitedElements, Executor, HostExecutor, ModelledTime, ProgramPlan, RunCall, RunInProgress,
         RunOperands, RunReport,
@@ -265,7 +265,7 @@ impl WorkerRun {
                 }
             }
             Err(failure) => {
-                if failure == WorkerFailure::Cancelled {
+                if failure == WorkerFailure::Engine(Error::Cancelled) {
                     // The deadline may be the reason.
                     control.check()?;
                 }

@@ -23,7 +23,7 @@ use crate::{
         scalars::ScalarEncoding,
     },
     engine::{EncodedScalars, JobControl},
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result},
     exec::{
         AwaitedElements, ElementSink, Executor, ModelledTime, RunCall, RunInProgress, RunOperands,
         RunReport, SumsListener,

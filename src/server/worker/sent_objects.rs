@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     curve::points::{Bases, WeakOwner},
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result},
     exec::RunOperands,
     region::SharedObject,
     sparse::{SparseMatrix, WeakMatrix},

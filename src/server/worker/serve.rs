@@ -45,7 +45,7 @@ use crate::{
             GpuUnavailable, OpenOptions, exit_without_handlers, open,
         },
     },
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result, InputError},
     exec::{BusyPoll, Executor, GpuExecutor},
     region::SharedMemory,
 };
@@ -268,13 +268,13 @@ impl Worker {
                 received => received?,
             };
             let answer = AssertUnwindSafe(|| self.answer(message));
-            let panicked = |_| Err(WorkerFailure::Internal("a job panicked".into()));
+            let panicked = |_| Err(WorkerFailure::Engine(Error::Internal("a job panicked".into())));
             self.answering.fetch_add(1, Ordering::Relaxed);
             let answer = catch_unwind(answer).unwrap_or_else(panicked);
             self.answering.fetch_sub(1, Ordering::Relaxed);
             let (outcome, ended) = match answer {
                 Ok(LaneAnswer { outcome, ended }) => (outcome, ended),
-                Err(WorkerFailure::DeviceLost) => SeenFaults::end_after(REPORT_TIME),
+                Err(WorkerFailure::Engine(Error::DeviceLost)) => SeenFaults::end_after(REPORT_TIME),
                 Err(failure) => (LaneOutcome::Failed(failure), None),
             };
             let faults = std::mem::take(&mut *self.faults.classes.lock());
@@ -344,7 +344,7 @@ impl Worker {
         let mut bytes = vec![0; from.len as usize];
         source.memory.read(from.start as usize, &mut bytes);
         if !source.memory.is_intact() {
-            return Err(Error::released_pages());
+            return Err(InputError::released_pages().into());
         }
         let mut points = vec![A::zero(); bytes.len() / encoding.point_bytes(A::GROUP)];
         let checked = self.engine.check(*encoding, &bytes, A::points_mut(&mut points))?;

@@ -202,7 +202,7 @@ impl ResidueProduct<'_> {
         let &Self { gpu, field, transform } = self;
         let rows = u32::try_from(a.rows).map_err(|_| no_memory())?;
         let transforms = &gpu.gpu().words.transforms;
-        let plan = || transforms.plan_residues(field, lg_n, is_negacyclic, rows);
+        let plan = || Ok(transforms.plan_residues(field, lg_n, is_negacyclic, rows)?);
         let plan = gpu.with_evictions(plan)?;
         let [needs_transform, _] = plan.needs(b.is_none());
         let of_b = transform.as_ref().map(GpuVector::words).transpose()?;

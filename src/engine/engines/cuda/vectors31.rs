@@ -38,7 +38,7 @@ impl GpuVectors {
     ) -> Result<TransformedVector> {
         let rows = u32::try_from(vector.rows).map_err(|_| no_memory())?;
         let transforms = &self.gpu().words.transforms;
-        let planned = self.with_evictions(|| transforms.plan(field, plan, rows))?;
+        let planned = self.with_evictions(|| Ok(transforms.plan(field, plan, rows)?))?;
         let check = is_checked.then(|| TransformCheck::new(field, plan));
         let before =
             check.as_ref().map(|check| check.values(self, &vector, &check.input)).transpose()?;
@@ -73,7 +73,8 @@ impl GpuVectors {
     ) -> Result<TransformedVector> {
         let rows = u32::try_from(a.rows).map_err(|_| no_memory())?;
         let transforms = &self.gpu().words.transforms;
-        let plan = self.with_evictions(|| transforms.plan_product(field, lg_n, coset, rows))?;
+        let plan =
+            self.with_evictions(|| Ok(transforms.plan_product(field, lg_n, coset, rows)?))?;
         let memory = plan.needs(b.is_none()).map(|is_needed| {
             is_needed.then(|| self.zeros(a.field(), a.rows, 1 << lg_n)).transpose()
         });

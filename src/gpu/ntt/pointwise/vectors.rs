@@ -19,7 +19,7 @@ use crate::{
         BlockShape, DeviceArena, DeviceFault, DeviceLease, Gpu, GpuUnavailable, Kernel,
         KernelModule, Stream,
     },
-    error::{Error, FieldProblem, Result},
+    error::{FieldProblem, InputError},
     ntt::{
         elements::{DeviceFr, ELEMENT_BYTES},
         twiddles::square_times,
@@ -76,9 +76,9 @@ impl VanishingPolynomial {
     /// On the coset of `generator` times the powers of a root of order 2^lg_n.
     ///
     /// Errors: `Invalid` if the coset is the domain itself, on which the polynomial is zero.
-    pub fn on_coset(lg_n: u32, generator: Fr) -> Result<Self> {
+    pub fn on_coset(lg_n: u32, generator: Fr) -> Result<Self, InputError> {
         let inverse = (square_times(generator, lg_n) - Fr::ONE).inverse();
-        let inverse = inverse.ok_or_else(|| Error::field("coset", FieldProblem::Zero))?;
+        let inverse = inverse.ok_or_else(|| InputError::field("coset", FieldProblem::Zero))?;
         Ok(Self { inverse })
     }
 }

@@ -17,7 +17,7 @@ use super::{
     call_record::{CallName, CallRecord, JobRecorder},
     priority,
     request_id::RequestId,
-    status::CallError,
+    status::{CallError, status_of},
 };
 use crate::grpc::{
     callers::call_origin::CallOrigin, connections::connection::Peer,
@@ -35,7 +35,7 @@ use crate::{
     store::UploadOwner,
     telemetry::{self, AuditAction},
     tenant::Tenant,
-    wire::{decode::VectorUploadHeader, status_of},
+    wire::decode::VectorUploadHeader,
 };
 
 /// Messages up to this many bytes may exceed the budgets, so that `GetInfo` works on a full server:
@@ -90,7 +90,7 @@ pub async fn run<M, T>(
             None => work.await,
             Some(deadline) => tokio::time::timeout_at(deadline.into(), work)
                 .await
-                .unwrap_or_else(|_| Err(Error::Deadline.into())),
+                .unwrap_or_else(|_| Err(Error::DEADLINE.into())),
         };
         record.finish(result.as_ref().err());
         let mut answer = result.map(Response::new)?;
@@ -106,14 +106,14 @@ pub async fn run<M, T>(
 impl CallContext {
     fn new<T>(state: &Arc<ServerState>, request: &Request<T>) -> Result<Self> {
         let peer = Peer::of(request.extensions()).cloned();
-        let peer = peer.ok_or_else(|| Error::Internal("the connection has no peer".into()))?;
+        let peer = peer.ok_or_else(|| Error::internal("the connection has no peer"))?;
         let caller = request.extensions().get::<Caller>().cloned();
-        let caller = caller.ok_or_else(|| Error::Internal("the call has no caller".into()))?;
+        let caller = caller.ok_or_else(|| Error::internal("the call has no caller"))?;
         let request_id = request.extensions().get::<RequestId>().cloned();
-        let request_id = request_id.ok_or_else(|| Error::Internal("the call has no id".into()))?;
+        let request_id = request_id.ok_or_else(|| Error::internal("the call has no id"))?;
         let deadline = request.extensions().get::<Deadline>().map(|deadline| deadline.0);
         let tenant = request.extensions().get::<Arc<Tenant>>().cloned();
-        let tenant = tenant.ok_or_else(|| Error::Internal("the call has no tenant".into()))?;
+        let tenant = tenant.ok_or_else(|| Error::internal("the call has no tenant"))?;
         let tenant_budget = Budget::tenant(&tenant);
         let priority = priority::of(request.metadata())?;
         let state = state.clone();
@@ -250,7 +250,7 @@ impl CallContext {
     /// Errors: `Exhausted` if the tenant has used up its device time.
     pub fn check_debt(&self) -> Result<()> {
         let paid = self.tenant.device_time.take(Duration::ZERO);
-        paid.map(drop).inspect_err(telemetry::count_refusal)
+        Ok(paid.map(drop).inspect_err(telemetry::count_refusal)?)
     }
 
     /// Takes bytes for a message from the budgets, also while the server drains.
@@ -273,7 +273,7 @@ impl CallContext {
     /// Errors: `Exhausted`.
     pub fn admit_response(&self, bytes: u64) -> Result<()> {
         if bytes > SMALL_RESPONSE_BYTES {
-            let permits = || {
+            let permits = || -> Result<_> {
                 self.check_share(bytes, 0)?;
                 let unread = self.tenant.unread_bytes.acquire(bytes)?;
                 Ok((admit(&self.budgets(), bytes, 0)?, unread))
@@ -299,9 +299,8 @@ impl CallContext {
     ///
     /// Errors: `Exhausted` without `retry_after`.
     pub fn check_fits(&self, bytes: u64) -> Result<()> {
-        self.too_small_budget(bytes)
-            .map_or(Ok(()), |budget| budget.check_limit(bytes))
-            .inspect_err(telemetry::count_refusal)
+        let checked = self.too_small_budget(bytes).map(|budget| budget.check_limit(bytes));
+        Ok(checked.transpose().inspect_err(telemetry::count_refusal).map(drop)?)
     }
 
     /// The first budget that could not hold `bytes` if it were empty.
@@ -315,7 +314,7 @@ impl CallContext {
         if self.state.uploads.get(self.tenant.id, vector.id).is_ok() {
             Ok(0)
         } else {
-            vector.bytes()
+            Ok(vector.bytes()?)
         }
     }
 }

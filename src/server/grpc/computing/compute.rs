@@ -174,7 +174,11 @@ impl Compute for ComputeService {
             let Some(Message::Header(header)) = first.and_then(|first| first.message) else {
                 return Err(Error::field("header", FieldProblem::Missing).into());
             };
-            let found = FoundCall::of_run(&call, decode::run_spec(header)?)?;
+            let spec = decode::run_spec(header)?;
+            if !spec.has_free_ids() {
+                return Err(Error::UploadConflict.into());
+            }
+            let found = FoundCall::of_run(&call, spec)?;
             let run = AdmittedRun::admit(&call, found)?;
             let (uploads, piece_of) = (run.begin_streams()?, run.piece_reader());
             let pieces = receive::receive_pieces(&call, stream, uploads, piece_of);

@@ -99,8 +99,8 @@ impl CallKind {
 impl FoundCall {
     /// What a Run call names.
     ///
-    /// Errors: `NotFound` for the program; `Step` for bases or a matrix that are unknown or have
-    /// another shape; `Item` if a vector is unknown or too short; `Mismatch` for an upload of
+    /// Errors: `NotFound` for the program; `Invalid` for bases or a matrix that are unknown or have
+    /// another shape, and if a vector is unknown or too short; `Mismatch` for an upload of
     /// bases; `Loading`.
     pub fn of_run(call: &CallContext, spec: RunSpec) -> Result<Self> {
         let RunSpec { program, inputs, outputs, verify } = spec;
@@ -277,15 +277,15 @@ pub fn find_program(call: &CallContext, program: ProgramRef) -> Result<Arc<Opera
 
 /// The bases of each MSM step.
 ///
-/// Errors: `Step` if they are unknown, too few, or of another group; `Loading`.
+/// Errors: `Invalid` if they are unknown, too few, or of another group; `Loading`.
 fn find_bases(call: &CallContext, program: &OperationProgram) -> Result<Vec<JobBases>> {
     let steps = program.operands(ExternalOperand::Bases).map(|value| {
         let Operation::Msm(step) = &program.steps()[value.index()] else {
-            return Err(Error::Internal("a step other than an MSM uses bases".into()));
+            return Err(Error::internal("a step other than an MSM uses bases"));
         };
-        let refused = |problem| program.step_error(value, problem);
+        let refused = |problem| Error::from(program.step_error(value, problem));
         let unknown = |error| match error {
-            Error::NotFound => refused(StepProblem::field("object_id", FieldProblem::UnknownId)),
+            Error::NOT_FOUND => refused(StepProblem::field("object_id", FieldProblem::UnknownId)),
             other => other,
         };
         let id = ObjectId(step.object_id);
@@ -299,17 +299,17 @@ fn find_bases(call: &CallContext, program: &OperationProgram) -> Result<Vec<JobB
 
 /// The matrix of each step that uses one.
 ///
-/// Errors: `Step` if it is unknown, or has another shape than the step states; `Loading`.
+/// Errors: `Invalid` if it is unknown, or has another shape than the step states; `Loading`.
 fn find_matrices(call: &CallContext, program: &OperationProgram) -> Result<Vec<SparseMatrix>> {
     let steps = program.operands(ExternalOperand::Matrix).map(|value| {
         let Operation::SparseProduct(step) = &program.steps()[value.index()] else {
-            return Err(Error::Internal("a step other than a sparse product uses a matrix".into()));
+            return Err(Error::internal("a step other than a sparse product uses a matrix"));
         };
-        let refused = |problem| program.step_error(value, problem);
+        let refused = |problem| Error::from(program.step_error(value, problem));
         let id = ObjectId(step.object_id);
         let matrix =
             call.state.objects.matrix(call.tenant.id, id).map_err(|error| match error {
-                Error::NotFound => {
+                Error::NOT_FOUND => {
                     refused(StepProblem::field("object_id", FieldProblem::UnknownId))
                 }
                 Error::Mismatch { .. } => {

@@ -7,10 +7,10 @@ use super::{
 };
 use crate::grpc::calls::call::CallContext;
 use crate::{
-    error::{FieldProblem, Result},
+    error::{Error, ProgramExcess, Result, StepField},
     exec::{ModelledTime, ProgramPlan},
     ops::OperationProgram,
-    program::{ExternalOperand, StepProblem, ValueId},
+    program::{ExternalOperand, StepKind, ValueId},
     telemetry,
 };
 
@@ -56,7 +56,7 @@ impl BytesOfRun {
         }
         let Some(budget) = call.too_small_budget(got) else { return Ok(()) };
         let (limit, max) = (budget.limit(), budget.max());
-        refuse(&found.program, largest, FieldProblem::ProgramBytes { limit, max, got })
+        refuse(&found.program, largest, ProgramExcess::Bytes { limit, max, got })
     }
 }
 
@@ -71,11 +71,13 @@ pub fn check_time(
         return Ok(());
     }
     let (max_s, got_s) = (max.as_secs(), modelled.total.as_secs_f64().ceil() as u64);
-    refuse(program, modelled.longest, FieldProblem::ProgramTime { max_s, got_s })
+    refuse(program, modelled.longest, ProgramExcess::Time { max_s, got_s })
 }
 
-fn refuse(program: &OperationProgram, step: ValueId, problem: FieldProblem) -> Result<()> {
-    let refused = program.step_error(step, StepProblem::step(problem));
+fn refuse(program: &OperationProgram, step: ValueId, excess: ProgramExcess) -> Result<()> {
+    let operation = program.steps()[step.index()].name();
+    let step = StepField { step: step.0, operation, name: None };
+    let refused = Error::ProgramTooLarge { step, excess };
     telemetry::count_refusal(&refused);
     Err(refused)
 }

@@ -66,8 +66,7 @@ pub struct SubmittedRun {
 impl AdmittedRun {
     /// Checks a call against its program, admits all bytes, and opens the uploads.
     ///
-    /// Errors: `Step` (also if the modelled time is too long), `Item`, `Invalid`, `UploadConflict`,
-    /// `Exhausted`, `Draining`.
+    /// Errors: `Invalid`, `ProgramTooLarge`, `UploadConflict`, `Exhausted`, `Draining`.
     pub fn admit(call: &CallContext, mut found: FoundCall) -> Result<Self> {
         let state = &call.state;
         let verify = found.verify;

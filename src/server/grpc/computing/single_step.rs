@@ -159,7 +159,7 @@ pub fn find_ntt(
         }
         RowsDelivery::Kept => {
             let mut id = [0; 16];
-            getrandom::fill(&mut id).map_err(|_| Error::Internal("no random bytes".into()))?;
+            getrandom::fill(&mut id).map_err(|_| Error::internal("no random bytes"))?;
             (OutputDelivery::Keep { id: UploadId(id), encoding }, row_bytes)
         }
         RowsDelivery::Region(place) => {
@@ -180,7 +180,7 @@ pub fn find_ntt(
 /// Bytes that a forward NTT of one row of 2^lg_n elements takes, with its input and its result,
 /// which is sent in chunks.
 ///
-/// Errors: `Step` if the row is too long.
+/// Errors: `Invalid` if the row is too long.
 pub fn bytes_of_ntt(compute: &ComputeHost, lg_n: u32) -> Result<u64> {
     let (inverse, coset, input_reversed, output_reversed) = Default::default();
     let plan = NttPlan { lg_n, inverse, coset, input_reversed, output_reversed };

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::settings::ServerSettings;
 use crate::{
     buffer::{Quota, QuotaPermit},
-    error::{Error, Limit, Result},
+    error::{EngineError as Error, EngineResult as Result, Limit},
     telemetry::network,
 };
 

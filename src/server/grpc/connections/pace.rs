@@ -5,7 +5,7 @@ use std::{pin::Pin, time::Duration};
 
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::error::{Error, Result};
+use crate::error::{EngineError, Result};
 use crate::settings::ServerSettings;
 
 /// A server whose timer fires later than this is slow itself, and gives the peer as much time.
@@ -172,8 +172,8 @@ impl SenderPace {
     }
 
     /// The refusal of a sender that is too slow.
-    pub fn error(&self) -> Error {
-        Error::Idle(self.pace.min.window)
+    pub fn error(&self) -> EngineError {
+        EngineError::Idle(self.pace.min.window)
     }
 }
 

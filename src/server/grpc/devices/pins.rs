@@ -128,7 +128,7 @@ impl PinTable {
     }
 
     fn limit_of(&self, device: u32) -> Result<&Arc<Quota>> {
-        let internal = || Error::Internal("there is no such device".into());
+        let internal = || Error::internal("there is no such device");
         self.limits.get(&device).ok_or_else(internal)
     }
 

@@ -13,7 +13,7 @@ use crate::grpc::{calls::call::CallContext, state::ServerState};
 use crate::{
     curve::points::Bases,
     engine::{DeviceResidency, JobControl, ResidencyChange},
-    error::{Error, FieldProblem, Result},
+    error::{EngineError, Error, FieldProblem, Result},
     jobs::{JobOwner, JobPriority, ResidencyJob},
     store::{ObjectData, StoredObject},
     telemetry,
@@ -136,7 +136,7 @@ impl TenantBases {
     /// Ends the pin, if there is one, and makes a change that lets go of the bases.
     async fn unpin(&self, device: u32, change: ResidencyChange) -> Result<DeviceResidency> {
         let changed = self.run(device, change).await;
-        if matches!(changed, Ok(_) | Err(Error::DeviceLost)) {
+        if matches!(changed, Ok(_) | Err(Error::Engine(EngineError::DeviceLost))) {
             self.state.pins.remove(self.key(device));
         }
         changed
@@ -172,7 +172,7 @@ pub async fn set(call: &CallContext, spec: ResidencySpec) -> Result<Vec<DeviceRe
         drop(permit);
         changed
     });
-    let changed = changed.await.map_err(|_| Error::Internal("a change panicked".into()))?;
+    let changed = changed.await.map_err(|_| Error::internal("a change panicked"))?;
     changed.inspect_err(telemetry::count_refusal)
 }
 
@@ -230,7 +230,7 @@ pub async fn restore_pins(state: Arc<ServerState>) {
                 }
             }
             // Released, or its file cannot be read.
-            Err(Error::NotFound) => state.pins.remove(key),
+            Err(Error::NOT_FOUND) => state.pins.remove(key),
             _ => {}
         }
     }

@@ -61,13 +61,13 @@ pub fn resolve(call: &CallContext, mut request: v1::GetRequest) -> Result<GetSou
             let range = range(&request, count)?;
             let length = (range.end - range.start) as usize;
             let points = bases.points.slice(range.start as usize, length);
-            Ok(GetSource::Bases(points.ok_or(Error::NotFound)?, encoding))
+            Ok(GetSource::Bases(points.ok_or(Error::NOT_FOUND)?, encoding))
         }
         Id::UploadId(id) => {
             no_encoding(&request)?;
             let id = decode::upload_id(&id)?;
             let upload = call.state.uploads.get(call.tenant.id, id)?;
-            let UploadHeader::Vector(vector) = &upload.header else { return Err(Error::NotFound) };
+            let UploadHeader::Vector(vector) = &upload.header else { return Err(Error::NOT_FOUND) };
             call.audit_use("vector", &id.0);
             if !upload.payload.is_complete() {
                 let held = "an unfinished upload of a vector".into();
@@ -142,7 +142,7 @@ impl GetSource {
                 let width = encoding.point_bytes(bases.group());
                 let first = offset as usize / width;
                 let count = (CHUNK_BYTES / width).min(bases.len() - first);
-                let piece = bases.slice(first, count).ok_or(Error::NotFound)?;
+                let piece = bases.slice(first, count).ok_or(Error::NOT_FOUND)?;
                 let host = host.clone();
                 let encoding = *encoding;
                 let encode = move || match &piece {
@@ -164,7 +164,7 @@ impl GetSource {
             Self::Matrix(matrix, _) => matrix.is_intact(),
             Self::Vector(..) => true,
         };
-        if is_intact { Ok(()) } else { Err(Error::DiskFailed) }
+        if is_intact { Ok(()) } else { Err(Error::DISK_FAILED) }
     }
 
     /// Errors: `Internal`, `DiskFailed`, and those of [`ResponseSender::send`].
@@ -197,13 +197,13 @@ async fn read_blocking(
 ) -> Result<Bytes> {
     let failed = "reading an object panicked";
     let turn = tenant.object_reads.clone().acquire_owned().await;
-    let turn = turn.map_err(|_| Error::Internal(failed.into()))?;
+    let turn = turn.map_err(|_| Error::internal(failed))?;
     let read = spawn_blocking(move || {
         // Here, because the thread goes on if the caller has gone.
         let _turn = turn;
         read()
     });
-    read.await.map_err(|_| Error::Internal(failed.into()))
+    read.await.map_err(|_| Error::internal(failed))
 }
 
 /// Sends the range. Gives up on a reader that accepts nothing for the idle timeout or until the

@@ -49,7 +49,7 @@ pub async fn open(call: &CallContext, bytes: u64) -> Result<v1::OpenRegionRespon
         let pinning = executor.share_memory(&memory, memory.size());
         Ok::<_, io::Error>(SharedRegion::new(memory, pinning, permits, wiper))
     });
-    let region = region.await.map_err(|_| Error::Internal("opening a region panicked".into()))?;
+    let region = region.await.map_err(|_| Error::internal("opening a region panicked"))?;
     let failed = |error| no_memory("cannot create shared memory", &error);
     let (id, token) = call.state.regions.add(region.map_err(failed)?, user)?;
     let [region_id, token] = [id.0, token].map(|bytes| Bytes::copy_from_slice(&bytes));

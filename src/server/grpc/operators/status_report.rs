@@ -203,7 +203,7 @@ impl StatusReporter {
                 .map(|plan| ShownPlan { job: shown(&plan.job), plan })
                 .collect(),
         };
-        serde_json::to_string(&report).map_err(|error| Error::Internal(error.to_string()))
+        serde_json::to_string(&report).map_err(|error| Error::internal(error.to_string()))
     }
 }
 
@@ -212,7 +212,7 @@ async fn holdings(state: &Arc<ServerState>, names_bases: bool) -> Result<Vec<Dev
     let state = state.clone();
     // Not on the thread that answers probes.
     let report = spawn_blocking(move || residency_report::report(&state, &held, names_bases));
-    report.await.map_err(|_| Error::Internal("reporting the bases on devices panicked".into()))
+    report.await.map_err(|_| Error::internal("reporting the bases on devices panicked"))
 }
 
 fn shown_job(job: &JobSummary, is_admin: bool) -> ShownJob<'_> {

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use tonic::Code;
 
 use crate::grpc::{
-    calls::{call::CallContext, status::CallError},
+    calls::{
+        call::CallContext,
+        status::{CallError, status_of},
+    },
     connections::pace::{MinRate, SenderPace},
 };
 use crate::{
@@ -14,7 +17,7 @@ use crate::{
     store::{StoredUpload, UploadStreamGuard, Uploads},
     telemetry,
     wire::{
-        ChunkedRequest, DecodedMessage, MessageReader, status_of,
+        ChunkedRequest, DecodedMessage, MessageReader,
         v1::{Chunk, WrittenRange},
     },
 };
@@ -43,7 +46,9 @@ pub async fn first_message<M: DecodedMessage>(
         };
         tokio::select! {
             biased;
-            message = stream.admitted_message(admit) => return Ok(message?),
+            message = stream.admitted_message(admit) => {
+                return message.map_err(CallError::Transport);
+            }
             () = pace.timer() => {}
         }
         let begun = stream.begun_bytes();
@@ -117,7 +122,7 @@ impl StreamProgress {
             self.pace.skip_time();
         }
         self.late_messages = if self.pace.is_late() { self.late_messages + 1 } else { 0 };
-        if self.late_messages > LATE_MESSAGES_MAX { Err(self.pace.error()) } else { Ok(()) }
+        if self.late_messages > LATE_MESSAGES_MAX { Err(self.pace.error().into()) } else { Ok(()) }
     }
 }
 
@@ -155,7 +160,7 @@ async fn receive_from<M: ChunkedRequest>(
         };
         let message = tokio::select! {
             biased;
-            message = stream.piece(admit_once) => message?,
+            message = stream.piece(admit_once) => message.map_err(CallError::Transport)?,
             () = progress.pace.timer() => {
                 progress.check(stream.begun_bytes())?;
                 continue;
@@ -210,7 +215,7 @@ pub fn end_unless_resumable(uploads: &Uploads, upload: &Arc<StoredUpload>, failu
         matches!(failure.code(), Code::Cancelled | Code::DeadlineExceeded | Code::Unknown);
     if upload.payload.failure().is_some() || !is_resumable && !upload.payload.is_complete() {
         uploads.remove(upload);
-        upload.set_outcome(Err(Error::Cancelled));
+        upload.set_outcome(Err(Error::CANCELLED));
     }
 }
 
@@ -230,6 +235,7 @@ mod tests {
     use crate::{
         buffer::PayloadPool,
         curve::scalars::ScalarEncoding,
+        error::EngineError,
         store::{UploadHeader, UploadOwner},
         tenant::Tenants,
         wire::{
@@ -283,6 +289,9 @@ mod tests {
         let guards = vec![upload.begin_stream().unwrap()];
         let admit = |_| Ok(vec![]);
         let received = receive_from(stream, guards, MIN, admit, piece_of).await;
-        assert!(matches!(received, Err(CallError::Refused(Error::Idle(IDLE)))), "{received:?}");
+        assert!(
+            matches!(received, Err(CallError::Refused(Error::Engine(EngineError::Idle(IDLE))))),
+            "{received:?}"
+        );
     }
 }

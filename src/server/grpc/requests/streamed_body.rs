@@ -6,11 +6,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tonic::{Request, Status, Streaming, body::Body, codegen::http};
 
+use crate::grpc::calls::status::status_of;
 use crate::settings::ServerSettings;
-use crate::{
-    error::Error,
-    wire::{MessageReader, status_of},
-};
+use crate::{error::Error, wire::MessageReader};
 
 const METHODS: [&str; 4] = ["/MsmStream", "/NttStream", "/Put", "/Run"];
 
@@ -39,7 +37,7 @@ pub fn messages<M>(
     let (metadata, mut extensions, _) = request.into_parts();
     let unread = extensions.remove::<UnreadBody>();
     let body = unread.and_then(|UnreadBody(body)| body.lock().take());
-    let missing = || status_of(Error::Internal("the request has no body".into()));
+    let missing = || status_of(Error::internal("the request has no body"));
     let body = body.ok_or_else(missing)?;
     let messages = MessageReader::of_request(body, settings.message_bytes_max());
     Ok(Request::from_parts(metadata, extensions, messages))

@@ -103,7 +103,7 @@ impl StreamedUploads {
             self.state.uploads.remove(upload);
             if failure.is_some() {
                 // Ends the other streams that carry it. The call of the job reports the reason.
-                upload.set_outcome(Err(Error::Cancelled));
+                upload.set_outcome(Err(Error::CANCELLED));
             }
         }
     }
@@ -115,7 +115,7 @@ impl Drop for StreamedUploads {
             return;
         }
         if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            self.end(Some(&Error::Deadline.into()));
+            self.end(Some(&Error::DEADLINE.into()));
         } else {
             self.uploads.iter().for_each(|upload| upload.mark_abandoned());
         }

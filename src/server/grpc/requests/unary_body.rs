@@ -16,7 +16,7 @@ use tonic::{
 };
 
 use crate::grpc::{
-    calls::{call::SMALL_MESSAGE_BYTES, call_memory::CallMemory},
+    calls::{call::SMALL_MESSAGE_BYTES, call_memory::CallMemory, status::status_of},
     connections::{
         connection::Peer,
         pace::{MinRate, SenderPace},
@@ -30,7 +30,6 @@ use crate::{
     jobs::{AdmissionPermit, admit_small, charge, merge_permits},
     telemetry,
     tenant::Tenant,
-    wire::status_of,
 };
 
 /// Path prefix of the calls of operators.
@@ -130,7 +129,7 @@ impl CallBudgets {
         self.memory.check_share(tenant.call_bytes.used(), bytes, self.has_others)?;
         self.memory.check_share_of_source(bytes)?;
         let quotas = self.memory.quotas().chain([&tenant.call_bytes]);
-        quotas.map(|quota| quota.acquire(bytes)).collect()
+        Ok(quotas.map(|quota| quota.acquire(bytes)).collect::<Result<_, _>>()?)
     }
 
     /// Takes `bytes` for a message of which `bytes_total` have arrived.
@@ -158,7 +157,7 @@ impl CallBudgets {
             }
             None => self.memory.check_share_of_source(bytes)?,
         }
-        self.quotas.iter().map(|quota| quota.acquire(bytes)).collect()
+        Ok(self.quotas.iter().map(|quota| quota.acquire(bytes)).collect::<Result<_, _>>()?)
     }
 }
 

@@ -25,7 +25,7 @@ use crate::grpc::{
 };
 use crate::{
     buffer::{ProgressListener, UploadBuffer},
-    error::{Error, Result},
+    error::{EngineError, Error, Result},
     jobs::{FinishedJob, JobTicket},
     telemetry,
     verify::Verification,
@@ -170,7 +170,7 @@ impl<R: StreamedResult> ResultStream<R> {
     ) -> Result<()> {
         while !payload.has_received(0..end) {
             if let JobState::Done(_) = self.job {
-                return Err(Error::Internal("the job left out elements".into()));
+                return Err(Error::internal("the job left out elements"));
             }
             self.wait_for_job_or_progress().await?;
             self.send_ready(sender).await?;
@@ -222,7 +222,7 @@ impl<R: StreamedResult> ResultStream<R> {
             let sent = tokio::select! {
                 biased;
                 sent = self.send_all(&sender) => sent,
-                () = sender.closed() => Err(Error::Cancelled),
+                () = sender.closed() => Err(Error::CANCELLED),
             };
             // The call was counted as successful when the response began.
             let name = self.name.clone();
@@ -236,7 +236,10 @@ impl<R: StreamedResult> ResultStream<R> {
             }
             drop(self);
             let finished = sender.finish(sent).await;
-            if !is_running && let Err(error @ (Error::Idle(_) | Error::Deadline)) = finished {
+            if !is_running
+                && let Err(error @ Error::Engine(EngineError::Idle(_) | EngineError::Deadline)) =
+                    finished
+            {
                 count(&error.into());
             }
         });

@@ -30,7 +30,7 @@ use crate::{
         scalars::ScalarEncoding,
     },
     engine::{EncodedScalars, JobControl},
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result, InputError},
     exec::{Executor, RunOperands, RunReport, start_run},
     ops::{SINGLE_STEP, single_msm},
     program::{InputSpec, OutputKind, OutputSpec},
@@ -173,7 +173,7 @@ impl WaitingMsm {
                 Err(_) => Error::Internal("a batch panicked".into()),
             };
             tracing::debug!(%error, jobs = taken.0.len(), "a batch failed");
-            let Error::Step { index: Some(index), .. } = error else { break };
+            let Error::Input(InputError::Invalid { index: Some(index), .. }) = error else { break };
             let vector = index as usize / self.bases.len();
             let Some(refused) = taken.remove_vector(vector) else { break };
             refused.set(MemberState::Alone);

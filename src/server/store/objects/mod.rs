@@ -193,7 +193,7 @@ impl ObjectStore {
             let _files = files;
             store.insert_now(&tenant, object, charge, persist)
         });
-        inserted.await.map_err(|_| Error::Internal("storing an object panicked".into()))?
+        inserted.await.map_err(|_| Error::internal("storing an object panicked"))?
     }
 
     /// Blocks; the caller holds the lock of the tenant's files if `persist`.
@@ -227,14 +227,14 @@ impl ObjectStore {
     pub fn get(&self, tenant: TenantId, id: ObjectId) -> Result<Arc<StoredObject>> {
         let state = self.state.lock();
         let key = ObjectKey { id, tenant };
-        let missing = || if state.is_waiting(key) { Error::Loading } else { Error::NotFound };
+        let missing = || if state.is_waiting(key) { Error::Loading } else { Error::NOT_FOUND };
         state.intact(key).cloned().ok_or_else(missing)
     }
 
     pub fn by_payload(&self, tenant: TenantId, payload: &PayloadId) -> Result<Arc<StoredObject>> {
         let state = self.state.lock();
-        let id = state.by_payload(tenant, payload).ok_or(Error::NotFound)?;
-        state.intact(ObjectKey { id, tenant }).cloned().ok_or(Error::NotFound)
+        let id = state.by_payload(tenant, payload).ok_or(Error::NOT_FOUND)?;
+        state.intact(ObjectKey { id, tenant }).cloned().ok_or(Error::NOT_FOUND)
     }
 
     /// All objects of a tenant, oldest first.
@@ -256,7 +256,7 @@ impl ObjectStore {
     ) -> Result<ObjectKind> {
         // Before the lock, so that calls with wrong ids do not wait for the disk.
         if self.state.lock().kind(ObjectKey { id, tenant: tenant.id }).is_none() {
-            return Err(Error::NotFound);
+            return Err(Error::NOT_FOUND);
         }
         let files = self.lock_files(tenant.id).await;
         let store = self.clone();
@@ -266,7 +266,7 @@ impl ObjectStore {
             let _files = files;
             store.release_now(&tenant, id)
         });
-        released.await.map_err(|_| Error::Internal("release panicked".into()))?
+        released.await.map_err(|_| Error::internal("release panicked"))?
     }
 
     /// Blocks; the caller holds the lock of the tenant's files.
@@ -277,7 +277,7 @@ impl ObjectStore {
             let held = state.get(key);
             let is_persisted = held.is_some_and(|object| object.persisted);
             let is_on_disk = state.unloaded.contains_key(&key) || is_persisted;
-            (state.kind(key).ok_or(Error::NotFound)?, is_on_disk)
+            (state.kind(key).ok_or(Error::NOT_FOUND)?, is_on_disk)
         };
         // First, so that the caller can try again if it fails.
         if let (Some(disk), true) = (&self.disk, is_on_disk)

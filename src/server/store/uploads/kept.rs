@@ -103,6 +103,6 @@ mod tests {
         // The slot of the replaced vector is free again.
         let _reserved = uploads.reserve(owner, vec![vector(3, 1), vector(4, 1)]).unwrap();
         let full = uploads.reserve(owner, vec![vector(5, 1)]);
-        assert!(matches!(full, Err(Error::Exhausted { limit: Limit::Uploads, .. })));
+        assert_eq!(full.err().and_then(|full| full.limit()), Some(Limit::Uploads));
     }
 }

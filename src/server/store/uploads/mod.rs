@@ -29,7 +29,7 @@ use std::{
 use self::slot::UploadSlot;
 use crate::{
     buffer::{PayloadPool, Quota, QuotaPermit, RegionSlice, UploadBuffer},
-    error::{Error, Limit, Result},
+    error::{EngineError, Error, Limit, Result},
     program::InputSpec,
     sync::Mutex,
     tenant::TenantId,
@@ -110,7 +110,7 @@ impl Uploads {
 
     /// The idle time goes on: asking for an upload does not keep it.
     pub fn look_up(&self, tenant: TenantId, id: UploadId) -> Result<Arc<StoredUpload>> {
-        self.by_id.lock().get(&(tenant, id)).cloned().ok_or(Error::NotFound)
+        self.by_id.lock().get(&(tenant, id)).cloned().ok_or(Error::NOT_FOUND)
     }
 
     /// Resets the idle time, unless bytes are missing.
@@ -122,8 +122,8 @@ impl Uploads {
 
     /// Removes an upload. If it is incomplete, it fails with `Cancelled`. Running jobs keep it.
     pub fn release(&self, tenant: TenantId, id: UploadId) -> Result<()> {
-        let upload = self.by_id.lock().remove(&(tenant, id)).ok_or(Error::NotFound)?;
-        upload.set_outcome(Err(Error::Cancelled));
+        let upload = self.by_id.lock().remove(&(tenant, id)).ok_or(Error::NOT_FOUND)?;
+        upload.set_outcome(Err(Error::CANCELLED));
         Ok(())
     }
 
@@ -152,7 +152,7 @@ impl Uploads {
             is_kept
         });
         for (upload, ttl) in &stale {
-            upload.set_outcome(Err(Error::Idle(*ttl)));
+            upload.set_outcome(Err(EngineError::Idle(*ttl).into()));
         }
         stale.len()
     }

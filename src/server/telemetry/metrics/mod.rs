@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     engine::GpuInfo,
-    error::{Error, FieldProblem, Reason},
+    error::{Error, Reason},
 };
 
 /// Declares the metrics, each with its labels and its meaning, and the table of all of them.
@@ -251,14 +251,9 @@ pub(crate) fn count_call(op: &'static str, outcome: CallOutcome) {
 }
 
 /// Counts a request that a limit refuses, if `error` is about a limit.
-pub(crate) fn count_refusal(error: &Error) {
-    use FieldProblem::{ProgramBytes, ProgramTime};
-    let is_limit = match error {
-        Error::Exhausted { .. } | Error::PinRefused { .. } => true,
-        Error::Step { problem, .. } => matches!(problem, ProgramBytes { .. } | ProgramTime { .. }),
-        _ => false,
-    };
-    if is_limit {
+pub(crate) fn count_refusal<E: Clone + Into<Error>>(error: &E) {
+    let error = error.clone().into();
+    if error.limit().is_some() || error.reason() == Reason::ProgramTime {
         REJECTED_TOTAL.with([error.reason().text()]).increment(1);
     }
 }

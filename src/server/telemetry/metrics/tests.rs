@@ -6,7 +6,10 @@ use std::{
 };
 
 use super::*;
-use crate::{error::Limit, telemetry::StatusAnswer};
+use crate::{
+    error::{EngineError, Limit},
+    telemetry::StatusAnswer,
+};
 
 fn scrape(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
@@ -33,7 +36,7 @@ fn serves_every_recorded_metric() {
     let address = install(0).unwrap();
     set_build_info("cpu", "2 threads");
     count_call("test", CallOutcome::Succeeded);
-    count_refusal(&Error::Exhausted { limit: Limit::Jobs, retry_after: None });
+    count_refusal(&EngineError::Exhausted { limit: Limit::Jobs, retry_after: None });
     PHASE_SECONDS.with(["test", "compute"]).record(Duration::from_millis(20));
     record_modelled_time_ratio("cpu", Duration::from_millis(9), Duration::from_millis(10));
     devices(2, 0, 1);

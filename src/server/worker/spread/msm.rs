@@ -11,7 +11,7 @@ use super::{
 use crate::{
     curve::points::{Bases, MsmSums},
     engine::EncodedScalars,
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result},
     exec::{AwaitedElements, OnlyStep, OutputWrites, ProgramPlan, RunCall, RunOperands, RunReport},
     ops::{MsmStep, Operation, SINGLE_STEP, single_msm},
     program::{InputSpec, OutputKind, OutputSpec, ValueId},

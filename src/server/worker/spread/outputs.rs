@@ -9,7 +9,7 @@ use super::{
     target::SpreadTarget,
 };
 use crate::{
-    error::Result,
+    error::EngineResult as Result,
     exec::{
         AwaitedElements, OutputWrites, ProgramPlan, RunCall, RunOperands, RunReport, StepReport,
     },

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     engine::JobControl,
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result},
     exec::RunOperands,
 };
 

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     buffer::Shifted,
     engine::EncodedScalars,
-    error::Result,
+    error::EngineResult as Result,
     exec::{
         AwaitedElements, ElementSink, OutputWrites, ProgramPlan, RunCall, RunOperands, RunReport,
     },

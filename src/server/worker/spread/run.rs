@@ -9,7 +9,7 @@ use super::{
 use crate::{
     curve::points::Bases,
     engine::{EngineModel as _, ExecutedBy, JobControl, add_stages},
-    error::{Error, Result, StepField},
+    error::{EngineError as Error, EngineResult as Result, FieldPath, InputError, StepField},
     exec::{
         AwaitedElements, OutputWrites, ProgramPlan, RunCall, RunInProgress, RunOperands, RunReport,
     },
@@ -201,12 +201,20 @@ impl<P: CallPart> RunningPart<P> {
 
     /// The refusal of an element, in terms of the whole call; another error as it is.
     fn in_whole(&self, error: Error) -> Result<PartRefusal> {
-        let Error::Step { field, index: Some(index), problem } = error else { return Err(error) };
+        let Error::Input(InputError::Invalid {
+            path: FieldPath::Step(field),
+            index: Some(index),
+            problem,
+        }) = error
+        else {
+            return Err(error);
+        };
         let own = ValueId(field.step);
         let step = self.part.step_in_whole(ValueId(field.step));
         let at = self.position(own, index);
-        let field = StepField { step: step.0, ..field };
-        Ok(PartRefusal { at, error: Error::Step { field, index: Some(at.index), problem } })
+        let path = FieldPath::Step(StepField { step: step.0, ..field });
+        let error = InputError::Invalid { path, index: Some(at.index), problem };
+        Ok(PartRefusal { at, error: error.into() })
     }
 }
 

@@ -122,7 +122,7 @@ impl GpuNtt {
 
     /// A plan for `rows` rows, with its tables; `None` if there is no memory for them.
     pub fn plan(&self, plan: &NttPlan, rows: usize) -> Result<Option<NttPassPlan>> {
-        self.if_memory_suffices(|transforms| transforms.plan(plan, rows))
+        self.if_memory_suffices(|transforms| Ok(transforms.plan(plan, rows)?))
     }
 
     /// Frees the tables that no job uses.

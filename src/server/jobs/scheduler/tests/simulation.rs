@@ -303,7 +303,7 @@ impl TenantSimulation {
         let is_excused = live.saw_loss || self.has_lost_worker();
         self.missed += u64::from(is_late && !is_excused);
         if let Some(mut job) = self.queue.remove_stopped(number) {
-            job.job.fail(Error::Cancelled);
+            job.job.fail(Error::CANCELLED);
             self.end(number);
         }
     }
@@ -355,7 +355,7 @@ impl TenantSimulation {
         self.worker_time[job.owner.tenant.0 as usize] += time;
         self.queue.end_piece(&job.owner, by, time, charged);
         if !is_done && job.control.check().is_err() {
-            job.job.fail(Error::Cancelled);
+            job.job.fail(Error::CANCELLED);
             is_done = true;
         }
         match is_done {

@@ -86,11 +86,11 @@ fn objects_of_another_kind_are_refused() {
     let refused = store.matrix(owner.id, of_bases).err();
     assert_eq!(refused, mismatch("bases of g1", "a matrix"));
     let unknown = store.matrix(owner.id, ObjectId([7; 32])).err();
-    assert_eq!(unknown, Some(Error::NotFound));
-    assert_eq!(store.matrix(tenant(1).id, of_matrix).err(), Some(Error::NotFound));
+    assert_eq!(unknown, Some(Error::NOT_FOUND));
+    assert_eq!(store.matrix(tenant(1).id, of_matrix).err(), Some(Error::NOT_FOUND));
     let id = of_matrix;
     release(&store, &owner, id).unwrap();
-    assert_eq!(store.matrix(owner.id, id).err(), Some(Error::NotFound));
+    assert_eq!(store.matrix(owner.id, id).err(), Some(Error::NOT_FOUND));
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn each_tenant_has_its_own_copy_of_a_matrix() {
     let store = Arc::new(ObjectStore::open(1 << 20, 4, None, &Tenants::default()).unwrap());
     let [one, two] = [1, 2].map(tenant);
     let id = put_of(&store, &one, object(4), false).unwrap().id;
-    assert_eq!(store.matrix(two.id, id).err(), Some(Error::NotFound));
-    assert_eq!(release(&store, &two, id), Err(Error::NotFound));
+    assert_eq!(store.matrix(two.id, id).err(), Some(Error::NOT_FOUND));
+    assert_eq!(release(&store, &two, id), Err(Error::NOT_FOUND));
     put_of(&store, &two, object(4), false).unwrap();
     let [first, second] = [&one, &two].map(|tenant| store.matrix(tenant.id, id).unwrap());
     assert_ne!(first.as_bytes().as_ptr(), second.as_bytes().as_ptr());
@@ -158,7 +158,7 @@ fn damaged_files_of_matrices_are_skipped() {
         fs::write(&path, &content).unwrap();
         let store = open_again(folder.path());
         let found = store.matrix(TenantId(0), id).err();
-        assert_eq!(found, Some(Error::NotFound), "damage {index} went unnoticed");
+        assert_eq!(found, Some(Error::NOT_FOUND), "damage {index} went unnoticed");
         assert_eq!(store.budget().used(), 0, "damage {index}");
         put_of(&store, &tenant(0), object(4), true).unwrap();
         drop(store);
@@ -185,5 +185,5 @@ fn a_matrix_that_is_not_valid_is_not_loaded_whatever_its_name() {
     let store = open(1 << 20, 9, folder.path());
     let id = put_of(&store, &tenant(0), bad, true).unwrap().id;
     drop(store);
-    assert_eq!(open_again(folder.path()).get(TenantId(0), id).err(), Some(Error::NotFound));
+    assert_eq!(open_again(folder.path()).get(TenantId(0), id).err(), Some(Error::NOT_FOUND));
 }

@@ -1,6 +1,6 @@
 //! Why a caller is not known.
 
-use super::Reason;
+use capstan_math::error::Reason;
 
 /// What is wrong with the credentials of a call. Never contains them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -49,16 +49,7 @@ impl CredentialProblem {
         match self {
             Self::Missing => Reason::CredentialsMissing,
             Self::Expired => Reason::CredentialsExpired,
-            Self::Malformed
-            | Self::UnknownToken
-            | Self::Algorithm
-            | Self::Signature
-            | Self::Issuer
-            | Self::Audience
-            | Self::NotYetValid
-            | Self::Claims
-            | Self::UntrustedCertificate
-            | Self::UnnamedCertificate => Reason::CredentialsInvalid,
+            _ => Reason::CredentialsInvalid,
         }
     }
 }
