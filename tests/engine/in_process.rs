@@ -197,8 +197,8 @@ fn bases_and_matrices_that_do_not_suit_their_step_are_refused() {
             let refused = program.msm(&few, input).unwrap_err().to_string();
             assert!(refused.contains("program.steps[2].msm.input"), "{refused}");
         }
-        let product = program.multiply_sparse(&engine.matrix(&one_entry(4)), input).unwrap();
-        let refused = program.multiply_sparse(&engine.matrix(&one_entry(5)), input).unwrap_err();
+        let product = program.multiply_sparse(engine.matrix(&one_entry(4)), input).unwrap();
+        let refused = program.multiply_sparse(engine.matrix(&one_entry(5)), input).unwrap_err();
         let refused = refused.to_string();
         assert!(refused.contains("program.steps[3].sparse_product.input"), "{refused}");
         let program = program.build().unwrap();

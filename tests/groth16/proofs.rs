@@ -74,7 +74,7 @@ async fn prove_on(runner: &impl ProgramRunner, fixture: &ProofFixture) {
         let prover = Groth16Prover::new(runner, &key).with_check().with_options(options);
         let proof = prover.prove_blinded(assignment.clone(), Blinding { r, s }).await.unwrap();
         assert_eq!(proof, expected, "{verify:?}");
-        let batch = vec![assignment.clone().into(), assignment.clone().into()];
+        let batch = vec![assignment.clone(), assignment.clone()];
         let proofs = prover.prove_batch(batch, &mut StdRng::seed_from_u64(3)).await.unwrap();
         assert_eq!(proofs.len(), 2);
     }
