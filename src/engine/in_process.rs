@@ -259,7 +259,8 @@ impl Engine {
     }
 
     /// Checks points, and copies them. They live as long as the result or a program that uses it. A
-    /// GPU keeps them from their first use on, and makes tables of multiples if they are used again.
+    /// GPU keeps them from their first use on, and makes tables of multiples if they are used
+    /// again.
     ///
     /// Errors: `Invalid` for the first point that is not on the curve or not in the subgroup.
     pub fn bases<A: CurvePoint>(&self, points: &[A]) -> Result<ProgramBases<A>> {

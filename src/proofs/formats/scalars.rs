@@ -1,7 +1,7 @@
 //! Conversion of scalars between text or 32 bytes big-endian and 32 bytes little-endian.
 
 use ark_ff::{BigInt, PrimeField};
-pub use capstan_math::text::Notation;
+pub use capstan_math::curve::scalars::Notation;
 use zeroize::Zeroizing;
 
 use super::FormatError;
