@@ -1,5 +1,5 @@
-//! Reads a program from JSON, in which values have names. A step is an [`Operation`]; kinds that need
-//! more than the values that they read are in [`StepParts`].
+//! Reads a program from JSON, in which values have names. A step is an [`Operation`]; kinds that
+//! need more than the values that they read are in [`StepParts`].
 
 use std::{collections::HashMap, slice};
 

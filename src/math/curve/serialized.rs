@@ -20,7 +20,7 @@ pub mod fr {
     };
 
     use super::frs;
-    use crate::{curve::Fr, text::Notation};
+    use crate::curve::{Fr, scalars::Notation};
 
     /// Writes an element: 32 bytes.
     ///
