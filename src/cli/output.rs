@@ -189,8 +189,8 @@ pub fn encoded(encoding: ScalarEncoding, elements: &[Fr]) -> Zeroizing<Vec<u8>> 
     bytes
 }
 
-/// Elements of 4 bytes over a prime below 2^31: values, or their Montgomery form, with the factor
-/// 2^32.
+/// Elements of 4 bytes over a prime below 2^31, as themselves or in Montgomery form, with the
+/// factor 2^32.
 pub fn encoded_words(field: Prime31, is_montgomery: bool, words: &[u32]) -> Zeroizing<Vec<u8>> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(4 * words.len()));
     for word in words {

@@ -26,7 +26,7 @@ pub type OperationProgram = Program<Operation>;
 /// Declares [`Operation`] and finds what a step's kind can do.
 macro_rules! operations {
     ($($variant:ident $name:ident $step:ident,)+) => {
-        /// A step of any kind. Files of programs and messages to workers hold it as it is.
+        /// A step of any kind, as workers get it and as files of programs are read.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         #[allow(missing_docs)]

@@ -45,7 +45,7 @@ impl Constant {
         read
     }
 
-    /// The constant 1 where text has no other.
+    /// The constant 1 of the field of [`Self::in_text_over`].
     pub(crate) fn one_in_text() -> Self {
         Self::one(TEXT_FIELD.get())
     }

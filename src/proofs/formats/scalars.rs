@@ -1,11 +1,11 @@
 //! Conversion of scalars between text or 32 bytes big-endian and 32 bytes little-endian.
 
 use ark_ff::{BigInt, PrimeField};
-pub use capstan_math::curve::scalars::Notation;
 use zeroize::Zeroizing;
 
 use super::FormatError;
 use crate::curve::Fr;
+pub use crate::curve::scalars::Notation;
 
 /// Bytes of a scalar.
 pub const SCALAR_BYTES: usize = 32;

@@ -1,4 +1,4 @@
-//! Integers as text.
+//! Integers in text.
 
 use ark_ff::{BigInt, BigInteger, PrimeField};
 
