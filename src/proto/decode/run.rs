@@ -132,7 +132,8 @@ impl RunSpec {
         Ok(())
     }
 
-    /// Whether no vector to keep has the id of an input, which a retry would read again.
+    /// Whether no vector to keep has the id of an input, which a retry would read, or of another
+    /// vector to keep.
     pub fn has_free_ids(&self) -> bool {
         let inputs = self.inputs.iter().filter_map(|input| match &input.source {
             InputSource::Streamed(StreamedVector::Upload(upload)) => Some(upload.id),

@@ -183,9 +183,9 @@ impl ServerState {
         let busy_poll =
             if has_gpus { BusyPoll::new(settings.busy_poll) } else { BusyPoll::default() };
         let pinned_bytes = pinned_bytes / 2;
-        let bytes_max = settings.bytes_in_flight_max;
-        let inputs = PayloadPool::of_inputs(bytes_max, pinned_bytes).map_err(Error::from)?;
-        let results = PayloadPool::new(bytes_max, pinned_bytes).map_err(Error::from)?;
+        let payload_max = settings.bytes_in_flight_max;
+        let inputs = PayloadPool::of_inputs(payload_max, pinned_bytes).map_err(Error::from)?;
+        let results = PayloadPool::new(payload_max, pinned_bytes).map_err(Error::from)?;
         for pool in [&inputs, &results] {
             pin(pool, &*executor, pinned_bytes as usize);
         }
