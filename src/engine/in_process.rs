@@ -285,7 +285,11 @@ impl Engine {
                     let done = checker.check(encoding, bytes, A::points_mut(out))?;
                     done.map_err(refused(number * piece))?;
                 }
-                checked
+                // One transient fault of a device would stay in the bases for good.
+                match points::encode(encoding, &checked) == bytes {
+                    true => checked,
+                    false => points::decode::<A>(encoding, bytes).map_err(refused(0))?,
+                }
             }
         };
         let bases = A::into_bases(PointSlice::new(Arc::new(checked)));
@@ -520,6 +524,7 @@ impl Engine {
 }
 
 /// Proofs by the engine: the futures do their work when they are polled, on the polling thread.
+/// Groth16 proofs need a runtime of tokio around them.
 impl ProgramRunner for Engine {
     type Error = Error;
     type Input<'a> = EngineInput<'a>;

@@ -31,7 +31,8 @@ pub fn multiply(a: Limbs, b: Option<Limbs>) -> Result<Limbs> {
 }
 
 fn check_length(a: usize, b: usize) -> Result<usize> {
-    let (got, max) = (a + b, capstan_math::operation::PRODUCT_LIMBS_MAX);
+    let got = a + b;
+    let max = capstan_math::operation::PRODUCT_LIMBS_MAX;
     if got as u64 > max {
         let message = format!("the product has {got} limbs of 32 bits: at most {max} are possible");
         return Err(CliFailure::new(Exit::Data, message));

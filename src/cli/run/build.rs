@@ -63,8 +63,8 @@ impl NamedProgram {
         file: &ProgramFile,
         elements: &HashMap<String, FileElements>,
     ) -> Result<Self> {
-        let (builder, values) = (ProgramBuilder::new(), HashMap::new());
-        let mut building = FileBuilder { elements, builder, values };
+        let builder = ProgramBuilder::new();
+        let mut building = FileBuilder { elements, builder, values: HashMap::new() };
         for (index, step) in file.steps.iter().enumerate() {
             let value = building.add(client, index, step).await;
             let value = value.map_err(|failure| in_step(step, failure))?;

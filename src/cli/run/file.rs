@@ -131,12 +131,15 @@ pub struct StepContext {
     pub columns: u64,
 }
 
-/// The names of values in the members of a step. Numbers of rows, such as those of an input, are
-/// not names.
-fn value_names(members: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value> {
-    let is_value = |(member, value): &(&String, &mut Value)| match member.as_str() {
+/// The names of values in the members of a step.
+fn value_names<'a>(
+    kind: &str,
+    members: &'a mut Map<String, Value>,
+) -> impl Iterator<Item = &'a mut Value> {
+    let reads_rows = kind == "gf2_reduce";
+    let is_value = move |(member, _): &(&String, &mut Value)| match member.as_str() {
         "input" | "inputs" | "pivots" => true,
-        member => member == "rows" && !value.is_number(),
+        member => reads_rows && member == "rows",
     };
     members.iter_mut().filter(is_value).flat_map(|(_, value)| match value {
         Value::Array(names) => names.iter_mut(),
@@ -162,7 +165,7 @@ impl NamedStep {
     pub fn parts(&self, context: &StepContext) -> serde_json::Result<StepParts> {
         let mut members = self.members.clone();
         let mut ids = context.ids.iter();
-        for name in value_names(&mut members) {
+        for name in value_names(&self.kind, &mut members) {
             *name = ids.next().map_or(0, |id| id.0).into();
         }
         let missing = |member| serde_json::Error::missing_field(member);
@@ -194,6 +197,10 @@ impl NamedStep {
                     put(&mut members, "inputs", ids.into_iter().flatten().collect())?;
                 }
                 put(&mut members, "columns", context.columns.into())?;
+            }
+            "pointwise" => {
+                let problem = "unknown variant `pointwise`, expected its operation, such as `add`";
+                return Err(serde_json::Error::custom(problem));
             }
             _ if PointwiseOperation::deserialize(&Value::from(kind)).is_ok() => {
                 put(&mut members, "operation", kind.into())?;
@@ -246,7 +253,7 @@ impl<'de> Deserialize<'de> for NamedStep {
         let read = || {
             let mut members = Map::deserialize(members)?;
             members.retain(|_, value| !value.is_null());
-            let inputs = value_names(&mut members).map(|name| String::deserialize(&*name));
+            let inputs = value_names(&kind, &mut members).map(|name| String::deserialize(&*name));
             let inputs = inputs.collect::<serde_json::Result<_>>()?;
             let mut step = Self {
                 name: name.clone(),
@@ -312,6 +319,14 @@ mod tests {
         assert!(id.contains("step 'x': invalid type: integer `0`, expected a string"), "{id}");
         let input = step(r#"{"name": "x", "ntt": {"inputs": ["a"]}}"#);
         assert!(input.contains("step 'x': missing field `input`"), "{input}");
+        let rows = step(r#"{"name": "x", "reshape": {"input": "a", "rows": "a"}}"#);
+        assert!(rows.contains("step 'x': invalid type: string \"a\", expected u32"), "{rows}");
+        let rows = step(r#"{"name": "x", "input": {"rows": "a"}}"#);
+        assert!(rows.contains("step 'x': invalid type: string \"a\", expected u32"), "{rows}");
+        let rows = step(r#"{"name": "x", "gf2_reduce": {"pivots": "a", "rows": 1}}"#);
+        assert!(rows.contains("step 'x': invalid type: integer `1`, expected a string"), "{rows}");
+        let whole = r#"{"name": "x", "pointwise": {"operation": "add", "inputs": ["a", "a"]}}"#;
+        assert!(step(whole).contains("step 'x': unknown variant `pointwise`"), "{}", step(whole));
         let moduli = step(r#"{"name": "x", "poly_mul": {"cyclic": 4, "negacyclic": 4}}"#);
         assert!(moduli.contains("step 'x': has both cyclic and negacyclic"), "{moduli}");
         let two = step(r#"{"name": "x", "pad": {}, "slice": {}}"#);

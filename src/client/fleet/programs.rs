@@ -23,6 +23,7 @@ impl ProgramRunner for Fleet {
     type Error = ClientError;
     type Input<'a> = InputElements<'a>;
 
+    /// The server that first runs a program of the points refuses them if they are wrong.
     async fn put_points<A: CurvePoint>(
         &self,
         options: PutOptions,

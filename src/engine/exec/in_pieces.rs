@@ -83,7 +83,8 @@ impl RunInProgress for RunInPieces {
         operands: &RunOperands<'_>,
         control: &JobControl,
     ) -> Result<Option<RunReport>> {
-        let (id, call) = (self.id, &self.call);
+        let id = self.id;
+        let call = &self.call;
         let missing = || Error::Internal("the call has no input".into());
         let input = *call.inputs_of(id).first().ok_or_else(missing)?;
         let context = PieceContext {

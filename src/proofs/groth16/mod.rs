@@ -28,6 +28,8 @@
 //! # Ok(()) }
 //! ```
 //!
+//! Proofs are made in a runtime of tokio, also by an engine, which blocks the thread that polls.
+//!
 //! For many proofs, [`Groth16Prover::prove_circuits`] synthesizes the next circuit while a
 //! proof is computed, and [`Groth16Prover::prove_batch`] makes small proofs in one call.
 //!

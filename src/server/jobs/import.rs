@@ -69,8 +69,6 @@ pub struct ImportJob<C> {
     host: Arc<ComputeHost>,
     import: ObjectImport<C>,
     payload_hasher: blake3::Hasher,
-    /// A piece, aligned to limbs.
-    limbs: Vec<u64>,
     /// Wakes the job when bytes arrive or the upload fails.
     _listener: Arc<ProgressListener>,
 }
@@ -80,8 +78,7 @@ impl<C: ImportedContent> ImportJob<C> {
         let listener: Arc<ProgressListener> = Arc::new(move || waker.wake());
         import.payload.listen(&listener);
         let payload_hasher = blake3::Hasher::new();
-        let limbs = Vec::new();
-        Self { host, import, payload_hasher, limbs, _listener: listener }
+        Self { host, import, payload_hasher, _listener: listener }
     }
 
     /// Checks the next piece if it has arrived; `Some` after the last one.
@@ -95,8 +92,9 @@ impl<C: ImportedContent> ImportJob<C> {
         let Some(view) = PayloadView::received(payload, piece) else {
             return payload.failure().map_or(Ok(None), |failure| Err(failure.into()));
         };
-        self.limbs.resize(len.div_ceil(size_of::<u64>()), 0);
-        let bytes = &mut bytemuck::cast_slice_mut(&mut self.limbs)[..len];
+        // Not kept while the job waits: no budget counts it.
+        let mut limbs = vec![0_u64; len.div_ceil(size_of::<u64>())];
+        let bytes = &mut bytemuck::cast_slice_mut(&mut limbs)[..len];
         view.read(0, bytes);
         if !view.is_intact() {
             return Err(InputError::released_pages().into());

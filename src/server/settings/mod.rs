@@ -166,7 +166,7 @@ macro_rules! fields {
             $(
                 #[doc = $about]
                 $(#[$meta])*
-                #[doc = concat!(" By default `", $default, "`.")]
+                #[doc = concat!(" The daemon's default is `", $default, "`.")]
                 pub $field: $type,
             )*
         }
@@ -367,20 +367,24 @@ server {
 }
 // Memory and queue.
 server {
+    /// `ServerSettings::default` has 4 GiB.
     bytes_in_flight_max: u64 =
         bytes_or_auto(MIB, "half of the memory, at least 256 MiB",
             |basis| (basis.memory / 2).max(256 * MIB), 4 * GIB),
         "auto",
         "Limit on the payload and working memory of all jobs and uploads.";
+    /// `ServerSettings::default` has 2 GiB.
     connection_bytes_in_flight_max: u64 =
         bytes_or_auto(MIB, "half of bytes_in_flight_max",
             |basis| basis.bytes_in_flight / 2, 2 * GIB),
         "auto", at_most bytes_in_flight_max,
         "Limit on the payload and working memory of one connection's jobs and uploads.";
+    /// `ServerSettings::default` has 1 GiB.
     region_bytes_max: u64 =
         bytes_or_auto(0, "1/16 of the memory", |basis| basis.memory / 16, GIB),
         "auto",
         "Limit on the memory that clients on the Unix socket share with the daemon; 0 for none.";
+    /// `ServerSettings::default` has 8 GiB.
     store_bytes_max: u64 =
         bytes_or_auto(MIB, "a quarter of the memory", |basis| basis.memory / 4, 8 * GIB),
         "auto",

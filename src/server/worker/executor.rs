@@ -216,8 +216,12 @@ impl Executor for WorkerExecutor {
             return self.host.prepare(call);
         }
         let plan = ProgramPlan::on_gpu(&call, &self.model);
-        let (pool, model, host) = (&self.pool, &self.model, &self.host);
-        let target = SpreadTarget { pool, model, host, policy: pool.settings().spread };
+        let target = SpreadTarget {
+            pool: &self.pool,
+            model: &self.model,
+            host: &self.host,
+            policy: self.pool.settings().spread,
+        };
         match spread::divide(&target, &call, &plan) {
             Ok(Some(run)) => return run,
             Ok(None) => {}

@@ -302,8 +302,8 @@ impl Worker {
                 Ok(LaneAnswer { outcome, ended: None })
             }
             LaneRequest::SetResidency(request) => {
-                let (executor, objects) = (&self.executor, &self.objects);
-                let changed = residency::set(executor, self.facts().index, objects, &request)?;
+                let device = self.facts().index;
+                let changed = residency::set(&self.executor, device, &self.objects, &request)?;
                 Ok(LaneAnswer { outcome: LaneOutcome::Residency(changed), ended: None })
             }
         }

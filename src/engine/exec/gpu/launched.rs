@@ -223,7 +223,8 @@ impl LaunchedRun {
     }
 
     fn launch(&mut self, id: ValueId, operands: &RunOperands<'_>) -> Result<LaunchedStep> {
-        let (call, values) = (&self.call, &mut self.values);
+        let call = &self.call;
+        let values = &mut self.values;
         let missing = || Error::Internal("a value is missing".into());
         let mut inputs = Vec::new();
         // An MSM of an input that no step decodes reads the elements instead.

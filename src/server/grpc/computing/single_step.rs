@@ -147,11 +147,8 @@ pub fn find_ntt(
     // Those of the response, too.
     let (delivery, result_bytes) = match delivery {
         RowsDelivery::Message => {
-            let max = call.state.settings.message_payload_bytes_max;
-            if row_bytes > max {
-                return Err(Error::field("keep", FieldProblem::TooLarge { max }));
-            }
-            (OutputDelivery::Send(encoding), row_bytes + bytes_of_message(row_bytes))
+            let bytes = row_bytes.saturating_add(bytes_of_message(row_bytes));
+            (OutputDelivery::Send(encoding), bytes)
         }
         RowsDelivery::Chunks => {
             let bytes = row_bytes.saturating_add(bytes_of_chunks(row_bytes));
@@ -173,6 +170,10 @@ pub fn find_ntt(
     };
     // Before the program is made, which refuses vectors that fit no memory with another error.
     call.check_fits(result_bytes.saturating_add(input.unadmitted_bytes(call)?))?;
+    let max = call.state.settings.message_payload_bytes_max;
+    if kind == CallKind::NttInMessage && row_bytes > max {
+        return Err(Error::field("keep", FieldProblem::TooLarge { max }));
+    }
     let program = single_ntt(field, plan, batch, row_length)?;
     Ok(found_call(kind, program, input, delivery, verify))
 }

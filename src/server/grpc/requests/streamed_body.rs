@@ -6,18 +6,25 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tonic::{Request, Status, Streaming, body::Body, codegen::http};
 
+use crate::error::Error;
 use crate::grpc::calls::status::status_of;
 use crate::settings::ServerSettings;
-use crate::{error::Error, wire::MessageReader};
-
-const METHODS: [&str; 4] = ["/MsmStream", "/NttStream", "/Put", "/Run"];
+use crate::wire::{
+    MessageReader,
+    v1::{compute_server::SERVICE_NAME as COMPUTE, store_server::SERVICE_NAME as STORE},
+};
 
 /// A request extension: the body, until the handler takes it.
 #[derive(Clone)]
 struct UnreadBody(Arc<Mutex<Option<Body>>>);
 
 pub fn is_streamed(request: &http::Request<Body>) -> bool {
-    METHODS.iter().any(|method| request.uri().path().ends_with(method))
+    let path = request.uri().path().strip_prefix('/').and_then(|path| path.split_once('/'));
+    match path {
+        Some((COMPUTE, method)) => matches!(method, "MsmStream" | "NttStream" | "Run"),
+        Some((STORE, method)) => method == "Put",
+        _ => false,
+    }
 }
 
 /// Hides the body of a streamed request from tonic.

@@ -292,6 +292,7 @@ impl MsmRun for GpuMsmRun {
         let control = &control.behind(&gpu_msm.policy.cancellation_gate);
         let state = self.prepare(control)?;
         // Those of a part of an MSM are later elements of their input.
+        debug_assert!(scalars.first >= first as u64);
         state.first_element = scalars.first.saturating_sub(first as u64);
         let EncodedScalars { spec: InputSpec { encoding, reduce, .. }, source, .. } = *scalars;
         let count = scalars.count();
