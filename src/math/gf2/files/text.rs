@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{
-    super::{limits::COLUMNS_MAX, matrix::BitMatrix},
+    super::{matrix::BitMatrix, problem::COLUMNS_MAX},
     error::{MatrixFileError, MatrixTextProblem},
     order::ColumnOrder,
 };
