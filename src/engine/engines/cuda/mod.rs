@@ -32,7 +32,6 @@ mod vector_msm;
 mod vector_values;
 mod vectors;
 mod vectors31;
-mod word_arithmetic;
 mod workspace;
 
 use std::{
