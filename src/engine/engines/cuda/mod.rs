@@ -29,7 +29,6 @@ mod start;
 mod step_turn;
 mod vector;
 mod vector_msm;
-mod vector_values;
 mod vectors;
 mod vectors31;
 mod workspace;
