@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use clap::Args;
 
-use super::list::print_list;
+use super::report::print_list;
 use crate::{
     args::word,
     client::{BasesInfo, Client, Group, PutOptions},

@@ -1,17 +1,13 @@
 //! The fields that vectors are over. Code that depends on a field takes it from the value.
 
 mod arithmetic;
-mod gf2;
-mod integers;
 mod prime31;
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
-pub use arithmetic::{Arithmetic, VectorElements};
-pub use gf2::Gf2Words;
-pub use integers::IntegerLimbs;
+pub use arithmetic::{Arithmetic, Gf2Words, IntegerLimbs, VectorElements};
 pub use prime31::{Element31, Extension, ExtensionField, Field31, Prime31};
 
 /// The field of a vector's elements.

@@ -10,7 +10,6 @@ mod host;
 mod import;
 mod program;
 mod program_input;
-mod report;
 mod residency;
 mod scheduler;
 mod waiting_msms;
@@ -26,9 +25,8 @@ pub use host::ComputeHost;
 pub use import::{
     ImportJob, Imported, ImportedBases, ImportedContent, MatrixImport, ObjectImport, PointsImport,
 };
-pub use program::{ProgramJob, ProgramJobOutput, ProgramOutput, ProgramWork};
+pub use program::{JobReport, ProgramJob, ProgramJobOutput, ProgramOutput, ProgramWork};
 pub use program_input::ProgramJobInput;
-pub use report::JobReport;
 pub use residency::ResidencyJob;
 use scheduler::SENIORITY_AGE;
 pub use scheduler::{FinishedJob, JobOwner, JobPriority, JobTicket, JobWaker, JobWork, Scheduler};

@@ -6,8 +6,7 @@ use std::{mem, sync::Arc, time::Duration};
 use tracing::{Span, debug_span, field::Empty};
 
 use super::{
-    ComputeHost, EarlyPoints, JobBases, JobReport, JobWaker, JobWork, ProgramJobInput,
-    early_points,
+    ComputeHost, EarlyPoints, JobBases, JobWaker, JobWork, ProgramJobInput, early_points,
     scheduler::SHORT_JOB_MAX,
     waiting_msms::{BatchKey, BatchedMsm, PickedMsm, WaitingMsm, may_share},
 };
@@ -17,7 +16,7 @@ use crate::{
         points::{Bases, SumEncoding},
         scalars::ScalarEncoding,
     },
-    engine::{EncodedScalars, JobControl},
+    engine::{EncodedScalars, ExecutedBy, JobControl},
     error::{EngineError, Error, InputError, Result},
     exec::{ElementSink, RunInProgress, RunOperands, RunReport, StepReport},
     sparse::SparseMatrix,
@@ -56,6 +55,16 @@ pub enum ProgramJobOutput {
         payload: Arc<UploadBuffer>,
     },
     Points(SumEncoding),
+}
+
+/// What a program reports about its computation.
+pub struct JobReport {
+    /// log2 of the length of one vector or row, rounded down.
+    pub lg_n: u32,
+    pub verify: Verification,
+    /// Time spent checking; part of the run time.
+    pub verify_time: Duration,
+    pub executor: ExecutedBy,
 }
 
 pub struct ProgramOutput {

@@ -14,7 +14,6 @@ use super::{
     process::{LiveWorker, RequestFailure},
     run::WorkerRun,
     sent_objects::BasesScope,
-    shares::MemoryShare,
     spread::{self, SpreadTarget},
 };
 use crate::{
@@ -250,5 +249,25 @@ impl PointChecker for WorkerExecutor {
             PointsMut::G1(out) => self.check_points::<G1Affine>(encoding, bytes, out),
             PointsMut::G2(out) => self.check_points::<G2Affine>(encoding, bytes, out),
         }
+    }
+}
+
+/// Memory that the workers map until this is dropped.
+pub struct MemoryShare {
+    pool: Arc<WorkerPool>,
+    id: u64,
+}
+
+impl MemoryShare {
+    /// Lets all workers map `memory`, and their devices access its first `pinned_bytes` bytes.
+    pub fn new(pool: &Arc<WorkerPool>, memory: &Arc<SharedMemory>, pinned_bytes: u64) -> Self {
+        pool.memories().add(memory, pinned_bytes, || pool.live());
+        Self { pool: pool.clone(), id: memory.id() }
+    }
+}
+
+impl Drop for MemoryShare {
+    fn drop(&mut self) {
+        self.pool.memories().remove(self.id, || self.pool.live());
     }
 }

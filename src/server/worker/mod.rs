@@ -33,7 +33,6 @@ pub mod running;
 pub mod sent_objects;
 mod serve;
 mod settings;
-mod shares;
 pub mod socket;
 mod spread;
 pub mod start;

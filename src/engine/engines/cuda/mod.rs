@@ -29,10 +29,8 @@ mod start;
 mod step_turn;
 mod vector;
 mod vector_msm;
-mod vector_values;
 mod vectors;
 mod vectors31;
-mod word_arithmetic;
 mod workspace;
 
 use std::{

@@ -13,7 +13,6 @@ use super::{
     point_check::DevicePointChecker,
     scalar_codec::ScalarCodec,
     self_test::{EMULATED, ON_A_GPU, SelfTestSizes},
-    word_arithmetic::WordArithmetic,
 };
 use crate::{
     curve::{Group, points::Bases},
@@ -21,8 +20,13 @@ use crate::{
     engines::{DeviceInfo, GpuInfo, MsmPlan},
     gf2_elimination::EliminationKernels,
     msm::{BaseMemory, ResidentPlan, TableStage, tables::scratch_bytes},
-    ntt::VectorKernels,
+    ntt::{VectorKernels, table_bytes_max},
+    ntt31::{LimbKernels, Ntt31Device, VectorKernels31},
 };
+
+/// Tables of transforms take at most this fraction of those for transforms over Fr, 1/8: an element
+/// has an eighth of the bytes.
+const TABLES_PART: u64 = 8;
 
 pub struct ServingGpu {
     pub gpu: Gpu,
@@ -165,4 +169,23 @@ fn msm_plans(gpu: &Gpu) -> Vec<MsmPlan> {
     };
     let of_group = |group| PLAN_SIZES.into_iter().flat_map(move |lg_n| of_size(group, lg_n));
     [Group::G1, Group::G2].into_iter().flat_map(of_group).collect()
+}
+
+/// The kernels and tables for vectors over 31-bit primes, and of integers.
+pub struct WordArithmetic {
+    pub(super) transforms: Ntt31Device,
+    pub(super) vectors: VectorKernels31,
+    pub(super) limbs: LimbKernels,
+}
+
+impl WordArithmetic {
+    pub fn load(gpu: &Gpu) -> Result<Self, GpuUnavailable> {
+        let table_bytes_max = table_bytes_max(gpu.arena().bytes()) / TABLES_PART;
+        let transforms = Ntt31Device::load(gpu, table_bytes_max)?;
+        Ok(Self {
+            transforms,
+            vectors: VectorKernels31::load(gpu)?,
+            limbs: LimbKernels::load(gpu)?,
+        })
+    }
 }

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     buffer::{ByteSink, ByteSource},
     curve::{
-        NttPlan,
+        Fr, NttPlan, layout,
         points::Bases,
         scalars::{ElementCodec, ScalarEncoding},
     },
@@ -360,6 +360,26 @@ impl GpuVectors {
             BasesFit::Whole | BasesFit::TooLarge => bases,
         };
         gpu.msm.launch_resident(bases, rows, vector.fr_elements()?, &self.stream, &self.control)
+    }
+
+    /// The value of each row, the coefficients of a polynomial over Fr, at `point`. Waits for the
+    /// device.
+    ///
+    /// Errors: `Exhausted`; `DeviceLost`.
+    pub fn values_at(&self, vector: &GpuVector, point: Fr) -> Result<Zeroizing<Vec<Fr>>> {
+        let out = self.zeros(vector.field(), vector.rows, 1)?;
+        let values = out.fr_elements()?;
+        let elements = vector.fr_elements()?;
+        self.kernels().evaluate(&self.stream, values, elements, point)?;
+        let bytes = self.read(out.bytes())?;
+        let mut values = Zeroizing::new(vec![Fr::default(); vector.rows]);
+        layout::fr_as_bytes_mut(&mut values).copy_from_slice(&bytes);
+        Ok(values)
+    }
+
+    /// Drops the twiddle tables, which may be damaged: a check has failed.
+    pub fn evict_twiddle_tables(&self) {
+        self.gpu().ntt.evict_tables();
     }
 
     pub(super) fn read(&self, from: DeviceSlice<'_, u8>) -> Result<Zeroizing<Vec<u8>>> {

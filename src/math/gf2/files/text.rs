@@ -1,12 +1,30 @@
-//! Rows as lists of columns.
+//! Rows as lists of columns, in either order.
 
 use std::fmt::Write;
 
 use super::{
-    super::{limits::COLUMNS_MAX, matrix::BitMatrix},
+    super::{matrix::BitMatrix, problem::COLUMNS_MAX},
     error::{MatrixFileError, MatrixTextProblem},
-    order::ColumnOrder,
 };
+
+/// The order of the columns of a row, from its leading column on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnOrder {
+    /// The leading column is the lowest.
+    Ascending,
+    /// The leading column is the highest.
+    Descending,
+}
+
+impl ColumnOrder {
+    /// Where a column is in a matrix with its leading columns lowest; also the reverse.
+    const fn place(self, column: usize, columns: usize) -> usize {
+        match self {
+            Self::Ascending => column,
+            Self::Descending => columns - 1 - column,
+        }
+    }
+}
 
 /// The columns of all rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, metadata::MetadataMap};
 use tracing::{
     Instrument, debug_span,
     field::{Empty, display},
@@ -15,7 +15,6 @@ use tracing::{
 
 use super::{
     call_record::{CallName, CallRecord, JobRecorder},
-    priority,
     request_id::RequestId,
     status::{CallError, status_of},
 };
@@ -26,7 +25,7 @@ use crate::grpc::{
 use crate::{
     buffer::Quota,
     engine::JobControl,
-    error::{Error, Result},
+    error::{Error, FieldProblem, Result},
     identity::Caller,
     jobs::{
         AdmissionPermit, AdmittedJob, Budget, JobOwner, JobPermit, JobPriority, JobTicket,
@@ -35,7 +34,7 @@ use crate::{
     store::UploadOwner,
     telemetry::{self, AuditAction},
     tenant::Tenant,
-    wire::decode::VectorUploadHeader,
+    wire::{PRIORITY_METADATA, decode::VectorUploadHeader},
 };
 
 /// Messages up to this many bytes may exceed the budgets, so that `GetInfo` works on a full server:
@@ -115,7 +114,7 @@ impl CallContext {
         let tenant = request.extensions().get::<Arc<Tenant>>().cloned();
         let tenant = tenant.ok_or_else(|| Error::internal("the call has no tenant"))?;
         let tenant_budget = Budget::tenant(&tenant);
-        let priority = priority::of(request.metadata())?;
+        let priority = priority_of(request.metadata())?;
         let state = state.clone();
         let started = Instant::now();
         let response = Arc::default();
@@ -316,6 +315,18 @@ impl CallContext {
         } else {
             Ok(vector.bytes()?)
         }
+    }
+}
+
+/// The priority that the metadata of a call names: `batch`, `normal` or `urgent`.
+///
+/// Errors: `Invalid` for another word.
+fn priority_of(metadata: &MetadataMap) -> Result<JobPriority> {
+    match metadata.get(PRIORITY_METADATA).map(|value| value.as_bytes()) {
+        None | Some(b"normal") => Ok(JobPriority::Normal),
+        Some(b"urgent") => Ok(JobPriority::Urgent),
+        Some(b"batch") => Ok(JobPriority::Batch),
+        Some(_) => Err(Error::field(PRIORITY_METADATA, FieldProblem::OutOfRange)),
     }
 }
 

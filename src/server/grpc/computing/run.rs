@@ -17,10 +17,7 @@ use crate::grpc::{
         receive::{PieceContent, UploadPiece},
         streamed_uploads::StreamedUploads,
     },
-    responses::{
-        early_messages::EarlyMessages,
-        result_stream::{ResultStream, SentVector},
-    },
+    responses::result_stream::{EarlyMessages, ResultStream, SentVector},
 };
 use crate::{
     buffer::{RegionSlice, UploadBuffer},

@@ -8,10 +8,9 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc::UnboundedReceiver};
 
 use super::{
-    early_messages::EarlyMessages,
     response::CHUNK_BYTES,
     response_queue::{ReaderPatience, ResponseSender, ResponseStream, response_queue},
 };
@@ -26,7 +25,7 @@ use crate::grpc::{
 use crate::{
     buffer::{ProgressListener, UploadBuffer},
     error::{EngineError, Error, Result},
-    jobs::{FinishedJob, JobTicket},
+    jobs::{FinishedJob, JobTicket, PointsOfOutput},
     telemetry,
     verify::Verification,
     wire::v1,
@@ -35,6 +34,19 @@ use crate::{
 /// Maximum number of chunks queued for a slow reader. They share the memory of their payload, and
 /// are dropped if the reader takes none for the idle timeout.
 const CHUNKS_AHEAD: usize = 8;
+
+/// Points that the job sends before its end, and the messages that carry them.
+pub struct EarlyMessages<T> {
+    pub points: UnboundedReceiver<PointsOfOutput>,
+    pub message: fn(PointsOfOutput) -> T,
+}
+
+impl<T> EarlyMessages<T> {
+    /// The next message; `None` if there will be none.
+    pub async fn next(&mut self) -> Option<T> {
+        self.points.recv().await.map(self.message)
+    }
+}
 
 /// What a call answers with: chunks of vectors and early points, then a summary.
 pub trait StreamedResult: Send + 'static {

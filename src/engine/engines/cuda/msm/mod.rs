@@ -6,7 +6,6 @@
 //! error.
 
 mod device_state;
-mod long_passes;
 mod pass_schedule;
 mod pass_streams;
 mod progress;
@@ -20,8 +19,7 @@ use zeroize::Zeroizing;
 
 use self::{
     device_state::{MsmDeviceState, ScalarMemory, SumMemory, UndecodedScalars, too_many_scalars},
-    long_passes::{is_long, yielding_pass_ns},
-    pass_schedule::PassSchedule,
+    pass_schedule::{PassSchedule, is_long, yielding_pass_ns},
     pass_streams::{PassStreams, StreamNeeds},
 };
 use super::{

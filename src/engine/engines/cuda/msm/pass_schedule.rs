@@ -1,9 +1,10 @@
 //! Schedules the passes of an MSM. Passes over a single vector can be split anywhere: a slow
-//! sender's scalars are computed as they are received, a fast sender's in two passes.
+//! sender's scalars are computed as they are received, a fast sender's in two passes. The passes of
+//! a job that yields are short: a small MSM of another job must wait for one.
 
 use std::time::{Duration, Instant};
 
-use super::{long_passes::yielding_pass_ns, receive_schedule::ReceiveProgress};
+use super::receive_schedule::ReceiveProgress;
 use crate::{
     buffer::RangeSet,
     curve::Group,
@@ -19,6 +20,21 @@ const fn bucket_ns(group: Group) -> f64 {
         Group::G1 => 0.65,
         Group::G2 => 1.6,
     }
+}
+
+/// A pass of a job that yields takes at most this long by the planner's model. Each pass has an
+/// overhead of two thirds of a millisecond (`benches/experiments/tenants.md`).
+const YIELDING_PASS: Duration = Duration::from_micros(2500);
+
+/// The longest pass of a job that yields, in nanoseconds of the planner's model: less if tests
+/// lower the smallest MSM that is split.
+pub fn yielding_pass_ns(plan: &MsmPassPlan) -> f64 {
+    plan.pass_cost_scale() * YIELDING_PASS.as_nanos() as f64
+}
+
+/// Whether an MSM takes longer than a pass of a job that yields.
+pub fn is_long(plan: &MsmPassPlan) -> bool {
+    plan.job().model_ns(plan.windows(), plan.limits()) > yielding_pass_ns(plan)
 }
 
 /// The passes that are not launched yet.

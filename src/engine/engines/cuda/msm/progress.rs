@@ -4,8 +4,10 @@
 use std::{ops::Range, time::Instant};
 
 use super::{
-    GpuMsmRun, device_state::UndecodedScalars, long_passes::is_long, not_prepared,
-    pass_schedule::PendingPasses,
+    GpuMsmRun,
+    device_state::UndecodedScalars,
+    not_prepared,
+    pass_schedule::{PendingPasses, is_long},
 };
 use crate::{engines::JobControl, error::Result};
 

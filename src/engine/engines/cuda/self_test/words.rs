@@ -5,7 +5,7 @@ use super::{sizes::WordTransform, verdict::SelfTestVerdict};
 use crate::{
     curve::{NttPlan, reverse_bits},
     device::{DeviceFault, DeviceSlice, Gpu, Stream},
-    engines::cuda::word_arithmetic::WordArithmetic,
+    engines::cuda::serving_gpu::WordArithmetic,
     error::{Error, Result},
     field::{Arithmetic, Element31, Field31, Prime31},
     ntt31::{Product31Rows, ShortRows},

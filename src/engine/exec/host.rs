@@ -1,17 +1,50 @@
-//! A program in progress on the host.
+//! Programs on the host: values in memory, NTTs and MSMs on an engine, everything else on the
+//! current rayon pool.
+//!
+//! A program's steps run on threads of no rayon pool: a rayon thread that waits for another pool,
+//! as a call of an engine does, meanwhile runs other tasks of its pool. Such a task could be a step
+//! of another program that waits for the GPU that the first program holds: a deadlock.
 
 use std::{mem, sync::Arc, time::Instant};
 
+use super::{
+    AwaitedElements, Executor, ProgramPlan, RunInProgress, RunOperands, RunReport, call::RunCall,
+    in_pieces::RunInPieces,
+};
 use crate::{
     engines::{DeviceInfo, ExecutedBy, JobControl, MsmNttEngine, add_stages},
     error::{Error, Result},
-    exec::{AwaitedElements, ProgramPlan, RunInProgress, RunOperands, RunReport, call::RunCall},
     ops::host::{HostContext, HostResult, HostValue},
     program::ValueId,
     verify::Verification,
 };
 
-pub struct HostRun {
+#[derive(Clone)]
+pub struct HostExecutor {
+    pub engine: Arc<dyn MsmNttEngine>,
+    /// See [`Executor::oracle`].
+    pub oracle: Option<Arc<dyn MsmNttEngine>>,
+}
+
+impl Executor for HostExecutor {
+    fn description(&self) -> DeviceInfo {
+        self.engine.description()
+    }
+
+    fn oracle(&self) -> Option<Arc<dyn MsmNttEngine>> {
+        self.oracle.clone()
+    }
+
+    fn prepare(&self, call: Arc<RunCall>) -> Box<dyn RunInProgress> {
+        match RunInPieces::new(&self.engine, &call) {
+            Some(run) => Box::new(run),
+            None => Box::new(HostRun::new(self.engine.clone(), call)),
+        }
+    }
+}
+
+/// A program in progress on the host.
+struct HostRun {
     engine: Arc<dyn MsmNttEngine>,
     call: Arc<RunCall>,
     plan: ProgramPlan,
@@ -51,7 +84,7 @@ impl RunInProgress for HostRun {
 }
 
 impl HostRun {
-    pub(super) fn new(engine: Arc<dyn MsmNttEngine>, call: Arc<RunCall>) -> Self {
+    fn new(engine: Arc<dyn MsmNttEngine>, call: Arc<RunCall>) -> Self {
         let values = call.program.ids().map(|_| None).collect();
         let DeviceInfo { kind, name, .. } = engine.description();
         let report = call.new_report(kind, name);

@@ -1,8 +1,8 @@
-//! `capstan poly mul`.
+//! `capstan poly`: polynomials by their coefficients.
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde_json::json;
 use zeroize::Zeroizing;
 
@@ -17,6 +17,12 @@ use crate::{
     output::{OutputTarget, Ui, encoded, encoded_words, with_timings, write_elements},
     progress::TerminalProgress,
 };
+
+#[derive(Debug, Subcommand)]
+pub enum PolyCommand {
+    /// Multiply polynomials: whole, or modulo X^N - 1 or X^N + 1
+    Mul(PolyMulArgs),
+}
 
 #[derive(Debug, Args)]
 #[command(after_help = SCALAR_FORMATS)]
@@ -63,7 +69,13 @@ struct ProductReport {
     execution: Execution,
 }
 
-pub async fn run(ui: Ui, client: &Client, args: &PolyMulArgs) -> Result<()> {
+pub async fn run(ui: Ui, client: &Client, command: &PolyCommand) -> Result<()> {
+    match command {
+        PolyCommand::Mul(args) => multiply(ui, client, args).await,
+    }
+}
+
+async fn multiply(ui: Ui, client: &Client, args: &PolyMulArgs) -> Result<()> {
     if matches!(args.encoding, ScalarFormat::Binary(encoding) if !encoding.is_full()) {
         let message = "poly mul requires field elements: narrow encodings are for msm only";
         return fail(Exit::Usage, message);
