@@ -5,7 +5,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
     time::Duration,
 };
 
@@ -48,11 +47,7 @@ fn on_fault(fault: &DeviceFault, is_serving: &AtomicBool, report: fn(&str)) {
         return;
     }
     let text = format!("a GPU was lost and the process ends: {fault}");
-    thread::spawn(move || {
-        thread::sleep(REPORT_WAIT);
-        report(&text);
-        device::exit_without_handlers(1);
-    });
+    device::exit_later(REPORT_WAIT, 1, move || report(&text));
 }
 
 #[cfg(feature = "server")]

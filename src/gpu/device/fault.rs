@@ -4,7 +4,7 @@
 //! requires a restart of the process. Treating an unknown error as harmless could leave a daemon
 //! that looks healthy but fails every job.
 
-use std::time::Duration;
+use std::{sync::Arc, thread, time::Duration};
 
 use cudarc::driver::DriverError;
 use serde::{Deserialize, Serialize};
@@ -111,4 +111,19 @@ impl DeviceFault {
 pub fn exit_without_handlers(code: i32) -> ! {
     // SAFETY: it does not return and runs no other code of this process.
     unsafe { libc::_exit(code) }
+}
+
+/// Calls `last` after `wait`, and [exits](exit_without_handlers); at once if there can be no thread.
+pub fn exit_later(wait: Duration, code: i32, last: impl Fn() + Send + Sync + 'static) {
+    let last = Arc::new(last);
+    let late = last.clone();
+    let exit = move || {
+        thread::sleep(wait);
+        late();
+        exit_without_handlers(code);
+    };
+    if thread::Builder::new().name("capstan-end".into()).spawn(exit).is_err() {
+        last();
+        exit_without_handlers(code);
+    }
 }

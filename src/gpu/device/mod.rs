@@ -36,7 +36,7 @@ pub use arena::{ALIGN, DeviceArena, DeviceLease, DeviceSlice};
 pub use context::{DeviceContext, DeviceIdentity};
 pub use descriptors::separate_descriptors;
 pub use driver::CudaDriver;
-pub use fault::{DeviceFault, FaultClass, exit_without_handlers};
+pub use fault::{DeviceFault, FaultClass, exit_later, exit_without_handlers};
 pub use graph::LaunchGraph;
 pub use images::{MajorMinor, archs};
 pub use job_stream::JobStream;

@@ -74,7 +74,7 @@ pub use self::{
 };
 pub use crate::device::{
     DeviceFault, DevicePolicy, DeviceSelection, FaultClass, GpuUnavailable, MajorMinor,
-    OpenOptions, SERVER_MEMORY_WAIT, UnusableDevice, exit_without_handlers, open,
+    OpenOptions, SERVER_MEMORY_WAIT, UnusableDevice, exit_later, exit_without_handlers, open,
 };
 
 /// GPUs and the CPU.
