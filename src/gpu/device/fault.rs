@@ -113,7 +113,7 @@ pub fn exit_without_handlers(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Calls `last` after `wait`, and [exits](exit_without_handlers); at once if there can be no thread.
+/// Calls `last` after `wait`, and [exits](exit_without_handlers); at once if it gets no thread.
 pub fn exit_later(wait: Duration, code: i32, last: impl Fn() + Send + Sync + 'static) {
     let last = Arc::new(last);
     let late = last.clone();
