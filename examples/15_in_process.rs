@@ -4,18 +4,13 @@
 //! `cargo run --release --example 15_in_process`, with `-- 20` for the time of MSMs and NTTs up to
 //! 2^20
 
-use std::{env, iter, sync::Arc, time::Instant};
+use std::{env, iter, time::Instant};
 
 use ark_ec::{AffineRepr, CurveGroup};
 use ark_ff::Field;
 use capstan::{
-    curve::{Fr, G1Affine, Group},
-    engine::{
-        Engine, EngineInput, EngineOptions, EngineOutput, EngineRun, FieldId, NttPlan,
-        steps::{
-            DivideByLinearStep, EvaluateStep, InputStep, MsmStep, Program, ValueId, Verification,
-        },
-    },
+    curve::{Fr, G1Affine},
+    engine::{Engine, EngineOptions, EngineRun, NttPlan, ProgramBuilder, Verification},
     error::Result,
 };
 
@@ -42,27 +37,18 @@ fn main() -> Result<()> {
     assert_eq!(values, scalars);
 
     // A program: the values between its steps stay on the device. This one opens a KZG commitment.
-    let f = ValueId(0);
     let point = Fr::from(3);
-    let program = Program::new(vec![
-        InputStep { field: FieldId::Bls12381Fr, rows: 1, length: 256 }.into(),
-        EvaluateStep { input: f, point: point.into() }.into(),
-        DivideByLinearStep { input: f, point }.into(),
-        MsmStep { input: ValueId(2), group: Group::G1, object_id: [0; 32], offset: 0 }.into(),
-    ])?;
-    let run = EngineRun {
-        inputs: vec![EngineInput::Fr(&scalars)],
-        bases: vec![bases.any_group()],
-        outputs: vec![ValueId(1), ValueId(3)],
-        ..EngineRun::default()
-    };
-    let made = engine.run(&Arc::new(program), run)?;
-    let [EngineOutput::Fr(value), EngineOutput::Sums(proof)] = &made[..] else {
-        unreachable!("a vector and sums")
-    };
+    let mut program = ProgramBuilder::new();
+    let f = program.input(256)?;
+    let value = program.evaluate(f, point)?;
+    let quotient = program.divide_by_linear(f, point)?;
+    let proof = program.msm(&bases, quotient)?;
+    let program = program.build()?;
+    let run = EngineRun::new(&program).input(f, &scalars).send(value).send_points(proof);
+    let opened = engine.run(run)?;
     let at_point = scalars.iter().rev().fold(Fr::from(0), |sum, c| sum * point + c);
-    assert_eq!(value[..], [at_point]);
-    println!("f(3) and its proof: {} sum", proof.len());
+    assert_eq!(opened.vector(value)?, [at_point]);
+    println!("f(3) is {at_point}, with the proof {}", opened.points(proof)?[0]);
 
     // Every result computed again, by arkworks on other threads, before it is returned.
     let checked = Engine::with(EngineOptions {

@@ -128,7 +128,7 @@ async fn coefficients(client: &Client, blob: &[Fr]) -> Outcome<Vec<Fr>> {
 
 /// Opens a blob at the point that EIP-4844 hashes from it.
 async fn same_proof(
-    prover: &KzgProver<'_>,
+    prover: &KzgProver<'_, Client>,
     blob: &[Fr],
     coefficients: &Vec<Fr>,
     commitment: G1Affine,
@@ -155,7 +155,7 @@ async fn same_proof(
 /// proof is a call; c-kzg computes all proofs of a blob together, which takes less time (FK20).
 async fn same_cells(
     client: &Client,
-    prover: &KzgProver<'_>,
+    prover: &KzgProver<'_, Client>,
     blob: &[Fr],
     coefficients: &[Fr],
 ) -> Outcome<()> {

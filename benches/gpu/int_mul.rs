@@ -117,7 +117,7 @@ impl IntegerBench {
         let sink = PayloadView::starting_at(&out, 0);
         let sinks = [Some(ElementSink { encoding: ENCODING, sink: &sink })];
         let operands = RunOperands { inputs: &inputs, sinks: &sinks, ..RunOperands::default() };
-        let given = vec![InputSpec { encoding: ENCODING, count: n as u64 }; factors.len()];
+        let given = vec![InputSpec::new(ENCODING, n as u64); factors.len()];
         let value = ValueId(factors.len() as u32);
         let wanted = [OutputSpec { value, kind: OutputKind::Elements }];
         let executor: &dyn Executor = &self.executor;

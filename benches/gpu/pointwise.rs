@@ -149,6 +149,15 @@ fn rates(rig: &BenchRig, record: &mut Record, pointwise: &VectorKernels, lg_n: u
     for i in [0, n / 3, n - 1] {
         check_at("divide by linear", i, evaluate(&b[i + 1..], factor));
     }
+    let products: Vec<_> = b
+        .iter()
+        .scan(Fr::ONE, |product, x| {
+            *product *= x;
+            Some(*product)
+        })
+        .collect();
+    rate("fr_prefix_products", "device", 64, &|| pointwise.prefix_products(stream, to, y, 1));
+    check("prefix products", &|i| products[i]);
     rate("fr_divide_by_linear", "in_place", 64, &|| divide(y, y));
 }
 

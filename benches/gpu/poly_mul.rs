@@ -128,7 +128,7 @@ impl ProductBench {
         let sink = PayloadView::starting_at(&out, 0);
         let sinks = [Some(ElementSink { encoding, sink: &sink })];
         let operands = RunOperands { inputs: &inputs, sinks: &sinks, ..RunOperands::default() };
-        let given = [InputSpec { encoding, count: n }; 2];
+        let given = [InputSpec::new(encoding, n); 2];
         let wanted = [OutputSpec { value: ValueId(2), kind: OutputKind::Elements }];
         let executor: &dyn Executor = &self.executor;
         let mut run = start_run(executor, program, &given, &wanted, Verification::None)

@@ -66,7 +66,7 @@ impl ProofCase {
         let mut random = StdRng::seed_from_u64(2);
         let mut keys = Vec::new();
         for (client, _) in modes {
-            let key = Groth16Key::register(client, &self.key, self.matrices.clone()).await;
+            let key = Groth16Key::register(*client, &self.key, self.matrices.clone()).await;
             keys.push(key.expect("the circuit's key"));
         }
         let mut times = vec![Samples::default(); modes.len()];
@@ -75,7 +75,7 @@ impl ProofCase {
             let blinding = Blinding::draw(&mut random);
             let mut proofs = Vec::new();
             for (((client, _), key), times) in modes.iter().zip(&keys).zip(&mut times) {
-                let prover = Groth16Prover::new(client, key);
+                let prover = Groth16Prover::new(*client, key);
                 let assignment = self.assignment.clone();
                 let begun = Instant::now();
                 let proof = prover.prove_blinded(assignment, blinding).await.expect("a proof");

@@ -111,7 +111,7 @@ impl MsmNttEngine for IdleEngine {
     /// Copies the rows from the upload to the result, as every engine must.
     fn ntt(&self, _: &NttPlan, rows: &NttRows<'_>, _: &JobControl) -> Result<ExecutedBy> {
         let mut piece = vec![0; NTT_PIECE];
-        let total = rows.input.bytes();
+        let total = rows.input.spec.bytes() as usize;
         for start in (0..total).step_by(NTT_PIECE) {
             let piece = &mut piece[..NTT_PIECE.min(total - start)];
             rows.input.source.read(start as u64, piece);
@@ -146,7 +146,7 @@ impl MsmRun for IdleRun {
         given: &EncodedScalars<'_>,
         _: &JobControl,
     ) -> Result<()> {
-        self.taken.resize(given.bytes(), 0);
+        self.taken.resize(given.spec.bytes() as usize, 0);
         given.source.read(0, &mut self.taken);
         Ok(())
     }

@@ -1,6 +1,12 @@
 """The dashboard of a service: its calls, where their time goes, what is refused, its memory."""
 
+import re
+from pathlib import Path
+
 from panels import SELECTED, SERVICE, dashboard, series, stat
+
+_DEPLOY = Path(__file__).parents[1]
+_METRIC = re.compile(r"^\| `((?:capstan|process)_\w+)` \|([^|]*)\| (.+) \|$", re.MULTILINE)
 
 # Clients ask with Stat whether the server has an object before they put it, by its hash, and which
 # server answers. The answer that it is unknown is no failure.
@@ -24,6 +30,7 @@ def overview():
             "Memory and connections": _memory(),
             "Tenants": _tenants(),
             "Process": _process(),
+            "Others": _others(),
         },
     )
 
@@ -281,3 +288,22 @@ def _process() -> list:
             (f"({expiry} - time()) / 86400", "{{instance}} {{setting}}"),
         ),
     ]
+
+
+def _others() -> list:
+    """A panel for each metric of deploy/README.md that no other panel and no rule names."""
+    places = [*Path(__file__).parent.glob("*.py"), _DEPLOY / "helm/capstan/files/rules.yaml"]
+    named = re.findall(r"\w+", "".join(path.read_text() for path in places))
+    named = {name.removesuffix("_sum").removesuffix("_bucket") for name in named}
+    panels = []
+    for name, labels, meaning in _METRIC.findall((_DEPLOY / "README.md").read_text()):
+        if name not in named:
+            by = ", ".join(["instance", *filter(None, labels.strip().split(", "))])
+            shown = _rate(name, by) if name.endswith("_total") else _gauge(name)[0]
+            unit = "bytes" if name.endswith("_bytes") else "short"
+            legend = " ".join(f"{{{{{label}}}}}" for label in by.split(", "))
+            title = name.removeprefix("capstan_").replace("_", " ").capitalize()
+            panels.append(
+                series(title, unit, f"{meaning[0].upper()}{meaning[1:]}.", (shown, legend))
+            )
+    return panels

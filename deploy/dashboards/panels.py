@@ -55,7 +55,7 @@ def stat(title: str, unit: str, description: str, expression: str) -> Stat:
 
 
 def dashboard(title: str, uid: str, description: str, rows: dict[str, list]) -> Dashboard:
-    """A dashboard with rows of panels of equal width."""
+    """A dashboard with rows of panels of equal width. A row without panels is left out."""
     board = (
         Dashboard(title)
         .description(description)
@@ -71,10 +71,10 @@ def dashboard(title: str, uid: str, description: str, rows: dict[str, list]) -> 
     of_job = 'capstan_build_info{namespace=~"$namespace",job=~"$job"}'
     board.with_variable(_variable("instance", of_job))
     ids = itertools.count(1)
-    for name, panels in rows.items():
+    for name, panels in filter(lambda row: row[1], rows.items()):
         board.with_row(Row(name).id(next(ids)))
         for panel in panels:
-            board.with_panel(panel.id(next(ids)).span(_WIDTHS[len(panels)]).height(8))
+            board.with_panel(panel.id(next(ids)).span(_WIDTHS.get(len(panels), 6)).height(8))
     return board
 
 

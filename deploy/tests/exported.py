@@ -27,7 +27,7 @@ def documented() -> dict[str, set[str]]:
 
 def declared_histograms() -> set[str]:
     """The metrics that have series for buckets, sums and counts."""
-    source = (_ROOT / "src/server/telemetry/metrics/names.rs").read_text()
+    source = (_ROOT / "src/server/telemetry/metrics/mod.rs").read_text()
     return set(re.findall(r'Histogram "(capstan_\w+)"', source))
 
 

@@ -4,6 +4,10 @@
 // A thread has WORDS words, THREADS apart, so that several loads are under way. No shared memory,
 // no barriers. Launch: blocks of 256; words / TILE, rounded up. Memory decides the time, except for
 // inverses: a thread computes x^(p - 2), about 45 products.
+//
+// Prefix products are scans of rows, in chunks of TILE words: the products of chunks, their prefix
+// products by the same kernels, and a scan of each chunk from there.
+#include "../warp.cuh"
 #include "field.cuh"
 
 constexpr uint32_t THREADS = 256, WORDS = 4, TILE = WORDS * THREADS;
@@ -155,3 +159,62 @@ words31_encode(uint32_t* words, uint64_t count, const Modulus31 f) {
     store_values(words, count, [&](uint32_t k) { return montgomery(x[k], 1, f); });
 }
 EXPORT_KERNEL(words31_encode);
+
+struct Multiply31 {
+    Modulus31 f;
+    FN uint32_t operator()(uint32_t a, uint32_t b) const { return montgomery(a, b, f); }
+};
+
+// A chunk of TILE words of a row of `length`, one per block: a thread has WORDS adjacent ones.
+struct RowChunk31 {
+    uint64_t first, left; // of the thread's words: the first one, and those up to the row's end
+
+    FN RowChunk31(uint64_t length, uint32_t chunks) {
+        const uint64_t row = blockIdx.x / chunks, chunk = blockIdx.x % chunks;
+        const uint64_t in_row = chunk * TILE + threadIdx.x * WORDS;
+        first = row * length + in_row;
+        left = in_row < length ? length - in_row : 0;
+    }
+    // Replaces each word by the product of those up to it. Words beyond the end are 1.
+    FN void products(uint32_t (&x)[WORDS], const uint32_t* from, uint32_t one,
+                     const Multiply31& op) const {
+        uint32_t all = one;
+#pragma unroll
+        for (uint32_t k = 0; k < WORDS; k++) x[k] = k < left ? from[first + k] : one;
+#pragma unroll
+        for (uint32_t k = 0; k < WORDS; k++) x[k] = all = op(all, x[k]);
+    }
+};
+
+// products[block] = the product of a chunk.
+KERNEL(256)
+words31_chunk_products(const uint32_t* values, uint32_t* products, uint64_t length,
+                       uint32_t chunks, const Modulus31 f) {
+    SHARED(uint32_t, partials, LANES);
+    const Multiply31 op{f};
+    const uint32_t one = montgomery(f.r_squared, 1, f);
+    uint32_t x[WORDS];
+    RowChunk31(length, chunks).products(x, values, one, op);
+    const uint32_t all = block_reduce(x[WORDS - 1], one, partials, op);
+    if (threadIdx.x == 0) products[blockIdx.x] = all;
+}
+EXPORT_KERNEL(words31_chunk_products);
+
+// out[i] = the product of the row's words up to i. `carries` has those of the chunks' products, and
+// is not read if a row is one chunk.
+KERNEL(256)
+words31_prefix_products(const uint32_t* values, uint32_t* out, const uint32_t* carries,
+                        uint64_t length, uint32_t chunks, const Modulus31 f) {
+    SHARED(uint32_t, partials, LANES);
+    const Multiply31 op{f};
+    const uint32_t one = montgomery(f.r_squared, 1, f);
+    const RowChunk31 chunk(length, chunks);
+    uint32_t x[WORDS], total;
+    chunk.products(x, values, one, op);
+    uint32_t below = block_scan(x[WORDS - 1], one, partials, total, op);
+    if (blockIdx.x % chunks > 0) below = op(carries[blockIdx.x - 1], below);
+#pragma unroll
+    for (uint32_t k = 0; k < WORDS; k++)
+        if (k < chunk.left) out[chunk.first + k] = op(below, x[k]);
+}
+EXPORT_KERNEL(words31_prefix_products);

@@ -109,6 +109,7 @@ def test_handles_of_another_type_are_refused(client, wrong):
         (program.invert, "a", {}),
         (program.ntt, "vector", {}),
         (program.evaluate, "vector", {"point": 1}),
+        (program.prefix_product, "vector", {}),
         (program.divide_by_linear, "vector", {"point": 1}),
     ):
         error = refused(call, **{name: wrong}, **arguments)

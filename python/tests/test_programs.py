@@ -1,3 +1,5 @@
+import math
+
 import ceremony
 import ckzg
 import numpy as np
@@ -41,6 +43,7 @@ def test_each_pointwise_step_follows_its_definition(plain):
     expected = {
         program.add(x, y): [p + q for p, q in zip(a, b, strict=True)],
         program.subtract(x, y): [p - q for p, q in zip(a, b, strict=True)],
+        program.prefix_product(y): [math.prod(b[: i + 1]) for i in range(4)],
         program.multiply(x, y): [p * q for p, q in zip(a, b, strict=True)],
         program.multiply_add(x, y, z): [p * q + s for p, q, s in zip(a, b, c, strict=True)],
         program.multiply_subtract(x, y, z): [p * q - s for p, q, s in zip(a, b, c, strict=True)],
@@ -127,9 +130,11 @@ def test_rows_and_narrow_inputs(plain, bases, points):
     program = capstan.Program()
     wide = program.input(2, rows=2)
     values = program.evaluate(wide, 10)
+    products = program.prefix_product(wide)
     transformed = program.ntt(wide)
-    result = plain.run(program, {wide: [1, 2, 3, 4]}, [values, transformed])
+    result = plain.run(program, {wide: [1, 2, 3, 4]}, [values, products, transformed])
     assert capstan.integers(result[values]) == [21, 43]
+    assert capstan.integers(result[products]) == [1, 2, 3, 12]
     assert result[transformed].shape == (2, 2, 32)
 
 
@@ -141,6 +146,16 @@ def test_points_of_g2_are_summed(client):
     total = program.msm(scalars, bases)
     result = client.run(program, {scalars: [5, 6]}, [total])
     assert result[total] == [oracle.compressed(oracle.msm(points, [5, 6], "g2"), "g2")]
+
+
+def test_a_prefix_product_of_points_is_refused(plain, bases):
+    program = capstan.Program()
+    scalars = program.input(N)
+    total = program.msm(scalars, bases)
+    product = program.prefix_product(total)
+    with pytest.raises(capstan.InvalidInput) as refused:
+        plain.run(program, {scalars: [1] * N}, [product])
+    assert refused.value.field == "program.steps[2].prefix_product.input"
 
 
 def test_values_of_another_program_are_refused(plain):

@@ -17,7 +17,8 @@ use zeroize::Zeroizing;
 use super::exit::{CliFailure, Exit, Result, fail};
 use crate::{
     client::{
-        Client, ClientBuilder, Group, Order, Priority, ScalarEncoding, SumEncoding, Verification,
+        Client, ClientBuilder, Group, Order, Prime31, Priority, ScalarEncoding, SumEncoding,
+        Verification,
     },
     formats::{kzg::SetupList, scalars::Notation},
 };
@@ -183,6 +184,12 @@ words!(Group {
     G1: "g1" => "The subgroup of E(Fp)",
     G2: "g2" => "The subgroup of E'(Fp2)",
 });
+
+impl Words for Prime31 {
+    fn words() -> Vec<(Self, PossibleValue)> {
+        Self::ALL.iter().map(|prime| (*prime, PossibleValue::new(prime.name()))).collect()
+    }
+}
 
 words!(Verification {
     Probabilistic: "probabilistic"

@@ -5,13 +5,14 @@ use std::{
     io::{self, Write as _},
 };
 
+use capstan_proofs::groth16::{Groth16Error, RunnerError};
 use serde_json::json;
 
 use super::plain_text::without_controls;
 use crate::{
     client::{ClientError, Code, ConnectCause, Reason},
+    error::{EngineError, InputError},
     formats::FormatError,
-    groth16::Groth16Error,
 };
 
 /// Exit codes, explained by [`HELP`]; those from 64 to 78 follow sysexits.h.
@@ -215,6 +216,35 @@ fn exit_for(error: &ClientError) -> Exit {
     }
 }
 
+impl From<EngineError> for CliFailure {
+    /// A failure of the engine in this process.
+    fn from(error: EngineError) -> Self {
+        let reason_text = error.reason().text().to_owned();
+        let failure = match error {
+            EngineError::Input(error @ InputError::Invalid { .. }) => {
+                ClientError::from(error).into()
+            }
+            EngineError::Exhausted { .. } => Self::new(Exit::Refused, error.to_string()),
+            _ => Self::new(Exit::Failed, error.to_string()),
+        };
+        Self { reason_text, ..failure }
+    }
+}
+
+impl CliFailure {
+    /// A failure of a client or of the engine in this process.
+    fn of_runner(error: RunnerError) -> Self {
+        let error = match error.downcast::<ClientError>() {
+            Ok(error) => return Self::from(*error),
+            Err(error) => error,
+        };
+        match error.downcast::<EngineError>() {
+            Ok(error) => Self::from(*error),
+            Err(error) => Self::new(Exit::Failed, error.to_string()),
+        }
+    }
+}
+
 impl From<FormatError> for CliFailure {
     fn from(error: FormatError) -> Self {
         let mut failure = Self::new(Exit::Data, error.to_string());
@@ -236,8 +266,8 @@ impl From<FormatError> for CliFailure {
 impl From<Groth16Error> for CliFailure {
     fn from(error: Groth16Error) -> Self {
         match error {
-            Groth16Error::Client(error) => error.into(),
-            Groth16Error::Part { part, error } => Self::from(error).in_file(part),
+            Groth16Error::Run(error) => Self::of_runner(error),
+            Groth16Error::Part { part, error } => Self::of_runner(error).in_file(part),
             Groth16Error::Unsatisfied { index } => {
                 Self { index: Some(index as u64), ..Self::new(Exit::Data, error.to_string()) }
             }

@@ -122,7 +122,9 @@ fn as_text(info: &GetInfoResponse) -> String {
     let mut add_row = |name: &str, in_use, limit, connection_limit| {
         usage.add_row([name.to_owned(), in_use, limit, connection_limit]);
     };
-    let (bytes, count, none) = (bytes_text, |n: u32| n.to_string(), String::new);
+    let bytes = bytes_text;
+    let count = |n: u32| n.to_string();
+    let none = String::new;
     let connection_bytes = bytes(limits.connection_bytes_in_flight);
     let [in_flight, in_flight_max] = [load.bytes_in_flight, limits.bytes_in_flight].map(bytes);
     add_row("bytes in flight", in_flight, in_flight_max, connection_bytes);

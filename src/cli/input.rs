@@ -18,7 +18,7 @@ use super::{
     progress::TerminalProgress,
 };
 use crate::{
-    client::{Fr, ScalarEncoding},
+    client::{Fr, Prime31, ScalarEncoding},
     formats::scalars::{self, Notation},
 };
 
@@ -81,20 +81,32 @@ impl ScalarBytes {
     }
 }
 
-/// Reads a whole number of scalars from `path`.
+/// Reads a whole number of scalars from `path`: elements of Fr, of 32 bytes unless they are narrow
+/// integers, or elements of 4 bytes over the `field` of a prime below 2^31.
 pub fn read_scalars(
     ui: Ui,
     path: &Path,
+    field: Option<Prime31>,
     format: ScalarFormat,
     reduce: bool,
 ) -> Result<ScalarBytes> {
+    use ScalarEncoding::{Canonical, Canonical31, Montgomery, Montgomery31};
+    let encoding = match (field, format) {
+        (None, ScalarFormat::Binary(encoding)) => encoding,
+        (None, _) => Canonical,
+        (Some(_), ScalarFormat::Binary(Canonical) | ScalarFormat::Text(_)) => Canonical31,
+        (Some(_), ScalarFormat::Binary(Montgomery)) => Montgomery31,
+        (Some(_), ScalarFormat::Binary(_) | ScalarFormat::BigEndian) => {
+            let message = "fields of a prime below 2^31 take the encodings canonical, montgomery, \
+                           hex and decimal";
+            return fail(Exit::Usage, message);
+        }
+    };
     let mut bytes = read(ui, path)?;
-    let mut encoding = ScalarEncoding::Canonical;
     let file = path.display();
     let invalid = |error| CliFailure::from(error).in_file(&file);
     match format {
-        ScalarFormat::Binary(given) => {
-            encoding = given;
+        ScalarFormat::Binary(_) => {
             let (length, width) = (bytes.len(), encoding.width());
             if length % width != 0 {
                 let message = format!(
@@ -109,10 +121,32 @@ pub fn read_scalars(
             let _spinner = TerminalProgress::spinner(ui, "parsing scalars");
             let text = str::from_utf8(without_bom(&bytes))
                 .map_err(|_| CliFailure::new(Exit::Data, format!("{file}: not text")))?;
-            bytes = scalars::parse(radix, text, reduce).map_err(invalid)?;
+            bytes = match field {
+                None => scalars::parse(radix, text, reduce).map_err(invalid)?,
+                Some(_) => parse_words(radix, text)
+                    .map_err(|problem| CliFailure::new(Exit::Data, format!("{file}: {problem}")))?,
+            };
         }
     }
     Ok(ScalarBytes { encoding, bytes })
+}
+
+/// Reads integers below 2^32 separated by white space.
+///
+/// Errors: a message that names the first invalid word by its index.
+fn parse_words(radix: Notation, text: &str) -> Result<Zeroizing<Vec<u8>>, String> {
+    // Counted first: a vector that grows leaves copies behind.
+    let count = text.split_ascii_whitespace().count();
+    let mut out = Zeroizing::new(Vec::with_capacity(4 * count));
+    for (index, word) in text.split_ascii_whitespace().enumerate() {
+        let value = match radix {
+            Notation::Hex => u32::from_str_radix(word.strip_prefix("0x").unwrap_or(word), 16),
+            Notation::Decimal => word.parse(),
+        };
+        let value = value.map_err(|_| format!("scalars[{index}]: expected a number below 2^32"))?;
+        out.extend_from_slice(&value.to_le_bytes());
+    }
+    Ok(out)
 }
 
 pub fn fr_from_hex(text: &str) -> Result<Fr, String> {
@@ -146,5 +180,16 @@ mod tests {
         assert!(fr_from_hex("7 7").is_err());
         assert!(fr_from_hex("").is_err());
         assert!(fr_from_hex(&"f".repeat(64)).is_err());
+    }
+
+    #[test]
+    fn parses_words_and_names_the_first_wrong_one() {
+        let words = |radix, text| parse_words(radix, text).map(|bytes| bytes.to_vec());
+        assert_eq!(words(Notation::Decimal, "1 256\n"), Ok(vec![1, 0, 0, 0, 0, 1, 0, 0]));
+        assert_eq!(words(Notation::Hex, "0xff ff"), Ok(vec![255, 0, 0, 0, 255, 0, 0, 0]));
+        for wrong in ["1 x", "1 4294967296", "1 -1"] {
+            let problem = words(Notation::Decimal, wrong).unwrap_err();
+            assert!(problem.starts_with("scalars[1]"), "{problem}");
+        }
     }
 }

@@ -61,7 +61,7 @@ pub struct MsmArgs {
 }
 
 pub async fn run(ui: Ui, client: &Client, args: &MsmArgs) -> Result<()> {
-    let scalars = input::read_scalars(ui, &args.scalars, args.encoding, args.reduce)?;
+    let scalars = input::read_scalars(ui, &args.scalars, None, args.encoding, args.reduce)?;
     let info = bases::find(client, &args.bases).await?;
     let length = length(args, &info, &scalars)?;
     let bar = TerminalProgress::bytes(ui, "sending scalars", scalars.bytes.len() as u64);

@@ -12,12 +12,16 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::{
-    args::{GlobalArgs, Words},
+    args::{GlobalArgs, ScalarFormat, Words},
     exit::{CliFailure, Result, print_error},
     pending_file::write_file,
     plain_text::without_controls,
 };
-use crate::client::{Execution, Stage, Timing, Verification};
+use crate::{
+    client::{Execution, Fr, Prime31, ScalarEncoding, Stage, Timing, Verification},
+    curve::scalars::encode_fr,
+    formats::scalars::{self, Notation},
+};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Ui {
@@ -123,6 +127,80 @@ impl OutputTarget {
             Self::File(path) => write_file(path, bytes),
         }
     }
+}
+
+/// Writes elements of 32 bytes, or of 4 over a prime below 2^31, of which `encoding` is the one in
+/// memory.
+pub fn write_elements(
+    output: &OutputTarget,
+    format: ScalarFormat,
+    encoding: ScalarEncoding,
+    bytes: &mut [u8],
+) -> Result<()> {
+    match format {
+        ScalarFormat::Text(radix) => output.write(elements_text(radix, encoding, bytes).as_bytes()),
+        ScalarFormat::Binary(_) | ScalarFormat::BigEndian if output.is_terminal() => {
+            output.write(terminal_text(encoding, bytes).as_bytes())
+        }
+        ScalarFormat::BigEndian => {
+            scalars::reverse_scalars(bytes)?;
+            output.write(bytes)
+        }
+        ScalarFormat::Binary(_) => output.write(bytes),
+    }
+}
+
+/// Hex for a terminal, one element per line. Montgomery form is shown unconverted, because the user
+/// chose this encoding.
+fn terminal_text(encoding: ScalarEncoding, bytes: &[u8]) -> Zeroizing<String> {
+    if encoding != ScalarEncoding::Montgomery {
+        return elements_text(Notation::Hex, encoding, bytes);
+    }
+    let mut lines = Zeroizing::new(String::with_capacity(bytes.len() / 32 * 65));
+    for element in bytes.chunks_exact(32) {
+        lines.push_str(&Zeroizing::new(hex::encode(element)));
+        lines.push('\n');
+    }
+    lines
+}
+
+/// The integers in memory, one element per line.
+pub fn elements_text(radix: Notation, encoding: ScalarEncoding, bytes: &[u8]) -> Zeroizing<String> {
+    if encoding.width() != 4 {
+        return scalars::to_text(radix, bytes);
+    }
+    // Enough for the longest: 10 decimal digits and a line feed.
+    let mut text = Zeroizing::new(String::with_capacity(bytes.len() / 4 * 11));
+    for word in bytes.as_chunks().0 {
+        let word = u32::from_le_bytes(*word);
+        let line = match radix {
+            Notation::Hex => format!("{word:#010x}\n"),
+            Notation::Decimal => format!("{word}\n"),
+        };
+        text.push_str(&Zeroizing::new(line));
+    }
+    text
+}
+
+/// Elements of Fr in a full encoding.
+pub fn encoded(encoding: ScalarEncoding, elements: &[Fr]) -> Zeroizing<Vec<u8>> {
+    let mut bytes = Zeroizing::new(vec![0; elements.len() * encoding.width()]);
+    encode_fr(encoding, elements, &mut bytes);
+    bytes
+}
+
+/// Elements of 4 bytes over a prime below 2^31, as themselves or in Montgomery form, with the
+/// factor 2^32.
+pub fn encoded_words(field: Prime31, is_montgomery: bool, words: &[u32]) -> Zeroizing<Vec<u8>> {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(4 * words.len()));
+    for word in words {
+        let word = match is_montgomery {
+            true => ((u64::from(*word) << 32) % u64::from(field.modulus())) as u32,
+            false => *word,
+        };
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    bytes
 }
 
 /// No lines between rows, so that many fit the screen.

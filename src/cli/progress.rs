@@ -63,7 +63,7 @@ impl TerminalProgress {
             bar.set_length(total);
             bar.set_position(done);
             if done >= total {
-                bar.set_message("waiting for the server");
+                bar.set_message("waiting for the result");
             }
         }))
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tonic::Code;
 
 use super::{Client, Result, call::CallFuture};
-use crate::wire::v1::{DrainRequest, GetInfoRequest, GetInfoResponse};
+use crate::wire::v1::{DrainRequest, DrainResponse, GetInfoRequest, GetInfoResponse};
 
 impl Client {
     /// Returns the server's version, engine, devices, limits and load.
@@ -35,15 +35,12 @@ impl Client {
     /// Errors: `Refused` with reason `ADMIN_ONLY` unless the target is the server's administrative
     /// socket, or, if it has none, its Unix socket, or the server sets `admin_over_tcp`.
     pub async fn drain(&self, grace: Duration) -> Result<u32> {
-        self.drain_boxed(grace).await
-    }
-
-    fn drain_boxed(&self, grace: Duration) -> CallFuture<'_, u32> {
-        Box::pin(async move {
+        let drained: CallFuture<'_, DrainResponse> = Box::pin(async move {
             let deadline = self.begin_call(None)?.deadline;
             let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
             let request = deadline.request(DrainRequest { grace_ms });
-            Ok(deadline.response(self.admin().drain(request)).await?.jobs)
-        })
+            deadline.response(self.admin().drain(request)).await
+        });
+        Ok(drained.await?.jobs)
     }
 }

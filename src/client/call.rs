@@ -81,9 +81,14 @@ impl CallDeadline {
 impl CallBudget {
     pub fn new(limit: Option<Duration>, retries: u32) -> Self {
         let deadline = CallDeadline::new(limit);
-        let (refusals_only, leaves_draining, has_lost_device) = (false, false, false);
-        let (retries_left, backoff) = (retries, BACKOFF_FIRST);
-        Self { deadline, retries_left, refusals_only, leaves_draining, has_lost_device, backoff }
+        Self {
+            deadline,
+            retries_left: retries,
+            refusals_only: false,
+            leaves_draining: false,
+            has_lost_device: false,
+            backoff: BACKOFF_FIRST,
+        }
     }
 
     /// For callers that have other servers: a draining one is not asked again.

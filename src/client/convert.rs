@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use ark_ff::{PrimeField, Zero};
+use ark_ff::PrimeField;
 use bytemuck::Zeroable;
 use capstan_math::{
     curve::{Fr, scalars::ScalarEncoding},
-    error::FieldProblem,
     field::Prime31,
     program::Verification,
+    runner::{self, Execution, Stage, Timing, ValueElements},
     sparse::SparseShape,
 };
 use rayon::prelude::*;
@@ -16,17 +16,10 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::{
     error::{ClientError, Result},
-    types::{
-        BasesId, BasesInfo, Direction, Execution, Order, Stage, Timing, UploadKey, VectorInfo,
-    },
+    types::{BasesId, BasesInfo, MatrixId, UploadKey, VectorInfo},
 };
-use crate::objects::matrix_handle::{MatrixId, MatrixInfo};
-use crate::wire::{counterparts, v1};
-
-counterparts! {
-    Direction, Direction: Forward, Inverse;
-    Order, Order: Natural, BitReversed;
-}
+use crate::objects::matrix_handle::MatrixInfo;
+use crate::wire::v1;
 
 pub(crate) fn scalar_encoding(encoding: ScalarEncoding) -> Result<i32> {
     let wire = v1::ScalarEncoding::try_from(encoding);
@@ -50,25 +43,13 @@ pub(crate) fn zeros<T: Zeroable + Zeroize>(
     count: u64,
     width: usize,
 ) -> Result<Zeroizing<Vec<T>>> {
-    let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(width));
-    let zeros = length.and_then(|length| bytemuck::try_zeroed_vec(length).ok());
-    zeros.map(Zeroizing::new).ok_or_else(|| no_memory(field, count, width * size_of::<T>()))
+    let zeros = runner::zeros(count.saturating_mul(width as u64));
+    zeros.map_err(|problem| ClientError::input(field, problem))
 }
 
 /// Like [`zeros`], for elements of Fr.
 pub(crate) fn fr_zeros(field: &'static str, count: u64) -> Result<Zeroizing<Vec<Fr>>> {
-    let mut zeros = Zeroizing::new(Vec::new());
-    let length = usize::try_from(count).ok();
-    length
-        .and_then(|length| zeros.try_reserve_exact(length).ok())
-        .ok_or_else(|| no_memory(field, count, size_of::<Fr>()))?;
-    zeros.resize(count as usize, Fr::zero());
-    Ok(zeros)
-}
-
-fn no_memory(field: &'static str, count: u64, element_bytes: usize) -> ClientError {
-    let bytes = count.saturating_mul(element_bytes as u64);
-    ClientError::input(field, FieldProblem::NoMemory { bytes })
+    runner::fr_zeros(count).map_err(|problem| ClientError::input(field, problem))
 }
 
 /// The server's phases and what the client measured. Without an `upload` time, the upload takes the
@@ -87,22 +68,36 @@ pub(crate) fn timing(
     Timing { receive, queue, compute, verify, send, upload, download, total }
 }
 
-/// Checks that all values are below r: arithmetic on other limbs would be silently wrong.
+/// Checks that all values are below r.
 pub(crate) fn check_canonical(values: &mut [Fr]) -> Result<()> {
-    if values.par_iter().all(|value| value.0 < Fr::MODULUS) {
-        return Ok(());
-    }
-    values.fill(Fr::zero());
-    Err(ClientError::invalid_response("an element is not canonical"))
+    check_each(values, |value| value.0 < Fr::MODULUS)
 }
 
 /// Checks that all values are below the prime.
 pub(crate) fn check_words(words: &mut [u32], field: Prime31) -> Result<()> {
-    if words.par_iter().all(|word| *word < field.modulus()) {
+    check_each(words, |word| *word < field.modulus())
+}
+
+/// Wipes elements of which any is not canonical: arithmetic on it would be silently wrong.
+fn check_each<E: Copy + Default + Send + Sync>(
+    elements: &mut [E],
+    is_canonical: impl Fn(&E) -> bool + Send + Sync,
+) -> Result<()> {
+    if elements.par_iter().all(is_canonical) {
         return Ok(());
     }
-    words.fill(0);
+    elements.fill(E::default());
     Err(ClientError::invalid_response("an element is not canonical"))
+}
+
+/// Errors: `InvalidResponse` if an element is not below the modulus.
+pub(crate) fn check_elements(elements: &mut ValueElements) -> Result<()> {
+    match elements {
+        ValueElements::Fr(elements) => check_canonical(elements),
+        ValueElements::Words(prime, words) => check_words(words, *prime),
+        // Every word is canonical.
+        ValueElements::Bits(_) | ValueElements::Limbs(_) => Ok(()),
+    }
 }
 
 pub(crate) fn verification(claimed: v1::Verify) -> Verification {
@@ -208,6 +203,8 @@ fn valid<T, E>(converted: Result<T, E>, problem: &str) -> Result<T> {
 
 #[cfg(test)]
 mod tests {
+    use ark_ff::Zero;
+
     use super::*;
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{error::Error, time::Duration};
 
-use capstan_math::error::{self, FieldProblem, Reason};
+use capstan_math::error::{FieldProblem, InputError, Reason};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -234,20 +234,21 @@ impl ClientError {
     }
 }
 
-impl From<error::Error> for ClientError {
+impl From<InputError> for ClientError {
     /// An error of the checks that client and server share.
-    fn from(error: error::Error) -> Self {
+    fn from(error: InputError) -> Self {
         match error {
-            error::Error::Invalid { field, index, problem } => {
-                Self::InvalidProgram { path: field.to_owned(), index, problem }
+            InputError::Invalid { path, index, problem } => {
+                Self::InvalidProgram { path: path.to_string(), index, problem }
             }
-            error::Error::Step { field, index, problem } => {
-                Self::InvalidProgram { path: field.to_string(), index, problem }
-            }
-            other => Self::setting("program", other.to_string()),
+            InputError::NotFound => Self::setting("program", error.to_string()),
         }
     }
 }
+
+/// What tonic says, without a source, of a connection that was closed before the call, and of a
+/// response that ended without a status, as when a proxy loses its server.
+const LOST_CONNECTIONS: [&str; 2] = ["Service was not ready", "missing grpc-status trailer"];
 
 impl From<Status> for ClientError {
     fn from(status: Status) -> Self {
@@ -258,10 +259,10 @@ impl From<Status> for ClientError {
             if status.code() == Code::Cancelled && status.message() == "Timeout expired" {
                 return Self::DeadlineExceeded;
             }
-            // The message of tonic's generated code for a closed connection.
-            let unready = status.message().starts_with("Service was not ready");
+            let is_lost = status.code() == Code::Unknown
+                && LOST_CONNECTIONS.iter().any(|text| status.message().contains(text));
             // Only a status created on this side from a transport error has a source.
-            if status.source().is_some() || status.code() == Code::Unknown && unready {
+            if status.source().is_some() || is_lost {
                 return Self::ConnectionLost(innermost(&status));
             }
         }
@@ -294,4 +295,20 @@ pub(super) fn innermost(error: &dyn std::error::Error) -> String {
 /// `scalars[7]`, or `scalars` without an index.
 fn indexed(field: &str, index: Option<u64>) -> String {
     index.map_or_else(|| field.to_owned(), |index| format!("{field}[{index}]"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_that_ended_without_a_status_is_a_lost_connection() {
+        let is_lost = |text| {
+            let error = ClientError::from(Status::unknown(text));
+            matches!(error, ClientError::ConnectionLost(_))
+        };
+        assert!(is_lost("Service was not ready: connection closed"));
+        assert!(is_lost("protocol error: missing grpc-status trailer, stream was terminated"));
+        assert!(!is_lost("the server panicked"));
+    }
 }

@@ -24,11 +24,11 @@
 //! - `connection`: targets, TLS, credentials, and which of several servers a call reaches.
 //! - `objects`: what the server keeps, and objects that the client puts again if a server does not
 //!   know them.
-//! - `compute`: MSMs, transforms, products and eliminations. `program` builds programs of several
-//!   operations, and `run` runs them.
-//! - `transfer`: resumable uploads and downloads over several connections, and through memory that
-//!   a server on the same host shares, in which `staging` finds places. `shared_vector`: vectors in
-//!   such memory.
+//! - `compute`: MSMs, transforms, products and eliminations. `run` runs programs of several
+//!   operations, whose messages `program` has. `runner`: what proof systems need of a client.
+//! - `transfer`: how vectors of all calls travel (`vector_call`), resumable uploads and downloads
+//!   over several connections, and memory that a server on the same host shares, in which `staging`
+//!   finds places. `shared_vector`: vectors in such memory.
 //! - `fleet`: a client of several servers. `blocking`: a client without async.
 //! - `call`: deadlines and retries. `options`, `types`: parameters and results. `convert`:
 //!   conversion from and to messages.
@@ -46,6 +46,7 @@ mod objects;
 mod options;
 mod program;
 mod run;
+mod runner;
 mod shared_vector;
 mod staging;
 mod transfer;
@@ -62,10 +63,15 @@ pub use capstan_math::{
 // Users see nothing else of these modules.
 #[doc(inline)]
 pub use capstan_math::{
+    builder::{
+        BitMatrixValue, BuiltProgram as ClientProgram, Direction, NttTransform, Order, PointsValue,
+        VectorValue,
+    },
     field::{FieldId, Prime31},
     gf2::{BitMatrix, MatrixSizeError},
     operation::PolyReduction,
     program::{Constant, Verification},
+    runner::{Execution, Progress, PutOptions, RunOptions, RunStep, Stage, Timing},
 };
 #[doc(inline)]
 pub use capstan_proto::v1::{
@@ -80,8 +86,7 @@ pub use self::{
     compute::{
         gf2::Gf2Result,
         integers::{IntMulResult, IntegerVector},
-        ntt::NttResult,
-        ntt31::Ntt31Result,
+        ntt::{Ntt31Result, NttResult},
         poly_mul::{PolyFactors, PolyMulOptions, PolyMulResult},
     },
     connection::{
@@ -90,15 +95,13 @@ pub use self::{
     },
     error::{ClientError, Refusal, Result},
     fleet::{Fleet, FleetBases, FleetBuilder, FleetServer},
-    objects::matrix_handle::{MatrixHandle, MatrixId, MatrixInfo},
-    options::{MsmOptions, NttOptions, Progress, PutOptions, ScalarInput},
-    program::{
-        BitMatrixValue, ClientProgram, NttTransform, PointsValue, ProgramBuilder, VectorValue,
-    },
-    run::{InputElements, ProgramRun, RunEstimate, RunOptions, RunResult, RunStep},
+    objects::matrix_handle::{MatrixHandle, MatrixInfo},
+    options::{MsmOptions, NttOptions, ScalarInput},
+    program::ClientProgramBuilder as ProgramBuilder,
+    run::{InputElements, ProgramRun, RunEstimate, RunResult},
     shared_vector::{SharedElement, SharedVector},
     types::{
-        BasesHandle, BasesId, BasesInfo, Direction, EncodedMsmResult, EncodedNttResult, Execution,
-        MsmResult, NttReport, Order, Stage, Timing, UploadKey, VectorInfo,
+        BasesHandle, BasesId, BasesInfo, EncodedMsmResult, EncodedNttResult, MatrixId, MsmResult,
+        NttReport, UploadKey, VectorInfo,
     },
 };

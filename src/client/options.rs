@@ -4,38 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use capstan_math::{
+    builder::{Direction, Order},
     curve::{Fr, layout::fr_as_bytes, points::SumEncoding, scalars::ScalarEncoding},
-    program::Verification,
+    program::{InputSpec, Verification},
+    runner::Progress,
 };
 use zeroize::Zeroizing;
 
-use super::{
-    SharedVector,
-    shared_vector::RunVector,
-    types::{Direction, Order, UploadKey},
+use super::{SharedVector, convert, error::Result, shared_vector::RunVector, types::UploadKey};
+use crate::{
+    transfer::payload::{OutgoingBytes, owned_fr},
+    wire::v1::{self, program_input::Source},
 };
-use crate::transfer::payload::{OutgoingBytes, owned_fr};
-
-/// Called with the payload bytes handed to the transport (or received) so far and the total. It
-/// runs between chunks, so it must return quickly.
-pub type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
-
-/// How the server stores bases or a matrix.
-#[derive(Clone, Default)]
-pub struct PutOptions {
-    /// Label for people: at most 128 bytes of printable text.
-    pub label: String,
-    /// Store the object in the server's data directory, so that it survives a restart.
-    pub persist: bool,
-    /// Hold the object in this process as long as its handle or a program that uses it exists. A
-    /// call whose server does not know it then puts it again: because the server has restarted, or
-    /// because a proxy has chosen another one. Takes a copy of bases, but not of a matrix.
-    pub hold: bool,
-    /// Called as bytes are sent.
-    pub progress: Option<Progress>,
-    /// Time limit of the whole call, retries included; defaults to the client's.
-    pub deadline: Option<Duration>,
-}
 
 /// Options of an MSM.
 #[derive(Clone)]
@@ -189,6 +169,43 @@ impl<'a> ScalarInput<'a> {
             }
         };
         Ok(ScalarPayload { encoding, bytes })
+    }
+}
+
+/// A vector that a call takes.
+pub(crate) struct VectorInput<'a> {
+    /// Encoding and number of elements. For a vector on the server, those that the call needs.
+    pub spec: InputSpec,
+    pub source: ElementSource<'a>,
+}
+
+pub(crate) enum ElementSource<'a> {
+    /// In the memory of this process, or in a region of which the server knows nothing yet.
+    Local(OutgoingBytes<'a>),
+    /// Known to the server.
+    Named(Source),
+}
+
+impl<'a> VectorInput<'a> {
+    /// Elements in this process. `field` names them in errors.
+    pub fn local(field: &'static str, payload: ScalarPayload<'a>, reduce: bool) -> Result<Self> {
+        let ScalarPayload { encoding, bytes } = payload;
+        let count = convert::element_count(field, bytes.len(), encoding.width())?;
+        let spec = InputSpec { encoding, count, reduce };
+        Ok(Self { spec, source: ElementSource::Local(bytes) })
+    }
+
+    /// Elements of a vector on the server, from index `offset` on.
+    pub fn stored(spec: InputSpec, id: UploadKey, offset: u64) -> Self {
+        let stored = v1::StoredVector { upload_id: id.to_bytes(), offset };
+        Self { spec, source: ElementSource::Named(Source::Stored(stored)) }
+    }
+
+    pub fn payload(&self) -> Option<&OutgoingBytes<'a>> {
+        match &self.source {
+            ElementSource::Local(bytes) => Some(bytes),
+            ElementSource::Named(_) => None,
+        }
     }
 }
 

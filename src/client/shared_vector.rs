@@ -6,13 +6,13 @@ use capstan_math::{
     curve::layout::{fr_as_bytes, fr_as_bytes_mut},
     error::FieldProblem,
     field::FieldId,
+    runner::ValueElements,
 };
 use zeroize::{Zeroize, Zeroizing};
 
 use super::{
-    Client, Fr,
+    Client, Fr, convert,
     error::{ClientError, Result},
-    run::ReceivedElements,
 };
 use crate::transfer::{mapped_region::ClientRegion, payload::OutgoingBytes};
 
@@ -54,6 +54,12 @@ pub(crate) mod sealed {
     pub trait ElementMemory: Copy + Default + Zeroize {
         const NAME: &str;
 
+        /// Errors: `InvalidInput` for `field` if there is no memory for `count` zeros.
+        fn zeros(field: &'static str, count: u64) -> Result<Zeroizing<Vec<Self>>>;
+
+        /// `None` for elements of another type.
+        fn of_values(values: ValueElements) -> Option<Zeroizing<Vec<Self>>>;
+
         fn as_bytes(elements: &[Self]) -> &[u8];
 
         fn as_bytes_mut(elements: &mut [Self]) -> &mut [u8];
@@ -70,6 +76,14 @@ pub(crate) mod sealed {
 
     impl ElementMemory for Fr {
         const NAME: &str = "Fr";
+
+        fn zeros(field: &'static str, count: u64) -> Result<Zeroizing<Vec<Self>>> {
+            convert::fr_zeros(field, count)
+        }
+
+        fn of_values(values: ValueElements) -> Option<Zeroizing<Vec<Self>>> {
+            if let ValueElements::Fr(elements) = values { Some(elements) } else { None }
+        }
 
         fn as_bytes(elements: &[Self]) -> &[u8] {
             fr_as_bytes(elements)
@@ -93,6 +107,14 @@ pub(crate) mod sealed {
 
     impl ElementMemory for u32 {
         const NAME: &str = "u32";
+
+        fn zeros(field: &'static str, count: u64) -> Result<Zeroizing<Vec<Self>>> {
+            convert::zeros(field, count, 1)
+        }
+
+        fn of_values(values: ValueElements) -> Option<Zeroizing<Vec<Self>>> {
+            if let ValueElements::Words(_, words) = values { Some(words) } else { None }
+        }
 
         fn as_bytes(elements: &[Self]) -> &[u8] {
             bytemuck::cast_slice(elements)
@@ -301,13 +323,13 @@ impl RunVector {
 
     /// Replaces the elements by received ones, which suit the vector. Returns the old ones, or none
     /// if they were in a region.
-    pub(crate) fn replace(&mut self, received: &mut ReceivedElements) -> Option<ReceivedElements> {
+    pub(crate) fn replace(&mut self, received: &mut ValueElements) -> Option<ValueElements> {
         let old = match (self, received) {
-            (Self::Fr(vector), ReceivedElements::Fr(elements)) => {
-                ReceivedElements::Fr(vector.replace(mem::take(elements)))
+            (Self::Fr(vector), ValueElements::Fr(elements)) => {
+                ValueElements::Fr(vector.replace(mem::take(elements)))
             }
-            (Self::Words(vector), ReceivedElements::Words(prime, words)) => {
-                ReceivedElements::Words(*prime, vector.replace(mem::take(words)))
+            (Self::Words(vector), ValueElements::Words(prime, words)) => {
+                ValueElements::Words(*prime, vector.replace(mem::take(words)))
             }
             _ => return None,
         };

@@ -1,11 +1,11 @@
 //! Parameters and results of calls.
 
-use std::{fmt, marker::PhantomData, str::FromStr, sync::Arc, time::Duration};
+use std::{fmt, marker::PhantomData, str::FromStr, sync::Arc};
 
 use bytes::Bytes;
 use capstan_math::{
     curve::{Group, scalars::ScalarEncoding},
-    program::Verification,
+    runner::{Execution, Timing},
 };
 use zeroize::Zeroizing;
 
@@ -16,38 +16,53 @@ use super::{
 use crate::objects::held::HeldObject;
 use crate::wire::v1::BasesResidency;
 
-/// Content hash that names bases. Displayed as 64 hex digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BasesId(pub [u8; 32]);
+/// Declares an id of an object, which errors call by the name of a setting.
+macro_rules! content_id {
+    ($(#[$doc:meta])* $name:ident, $setting:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub [u8; 32]);
 
-impl BasesId {
-    pub(crate) fn to_bytes(self) -> Bytes {
-        Bytes::copy_from_slice(&self.0)
-    }
+        impl $name {
+            pub(crate) fn to_bytes(self) -> Bytes {
+                Bytes::copy_from_slice(&self.0)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&hex::encode(self.0))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = ClientError;
+
+            fn from_str(text: &str) -> Result<Self> {
+                let mut id = [0; 32];
+                hex::decode_to_slice(text, &mut id).map_err(|error| {
+                    let problem = format!("expected 64 hex digits: {error}");
+                    ClientError::setting($setting, problem)
+                })?;
+                Ok(Self(id))
+            }
+        }
+    };
 }
 
-impl fmt::Display for BasesId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0))
-    }
+content_id! {
+    /// Content hash that names bases. Displayed as 64 hex digits.
+    BasesId, "bases id"
 }
-
-impl fmt::Debug for BasesId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BasesId({self})")
-    }
-}
-
-impl FromStr for BasesId {
-    type Err = ClientError;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let mut id = [0; 32];
-        hex::decode_to_slice(text, &mut id).map_err(|error| {
-            ClientError::setting("bases id", format!("expected 64 hex digits: {error}"))
-        })?;
-        Ok(Self(id))
-    }
+content_id! {
+    /// Content hash that names a matrix. Displayed as 64 hex digits.
+    MatrixId, "matrix id"
 }
 
 /// Random id of an upload and of the vector that it becomes. Anyone who knows the id can use the
@@ -177,86 +192,6 @@ pub struct VectorInfo {
     pub encoding: ScalarEncoding,
     /// Number of elements.
     pub count: u64,
-}
-
-/// Direction of a transform.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Direction {
-    /// Coefficients to evaluations.
-    #[default]
-    Forward,
-    /// Evaluations to coefficients, scaled by 1/n.
-    Inverse,
-}
-
-/// Order of the elements in a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Order {
-    /// Element i is at index i.
-    #[default]
-    Natural,
-    /// Element i is at the index that reverses i's lg_n bits.
-    BitReversed,
-}
-
-/// Duration of each phase. Phases of one job may overlap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Timing {
-    /// Server: from the header to the last payload byte.
-    pub receive: Duration,
-    /// Server: waiting for a worker while data was available.
-    pub queue: Duration,
-    /// Server: decoding and computing.
-    pub compute: Duration,
-    /// Server: checking the result.
-    pub verify: Duration,
-    /// Server: encoding the result and handing it to the transport.
-    pub send: Duration,
-    /// Client: from the first payload byte until the last is handed to the transport. For a payload
-    /// in a single message: the whole call minus the server's phases.
-    pub upload: Duration,
-    /// Client: reading the result.
-    pub download: Duration,
-    /// Client: the whole call, retries included.
-    pub total: Duration,
-}
-
-impl Timing {
-    /// The longest duration of each phase.
-    pub(crate) fn longest(&self, other: &Self) -> Self {
-        Self {
-            receive: self.receive.max(other.receive),
-            queue: self.queue.max(other.queue),
-            compute: self.compute.max(other.compute),
-            verify: self.verify.max(other.verify),
-            send: self.send.max(other.send),
-            upload: self.upload.max(other.upload),
-            download: self.download.max(other.download),
-            total: self.total.max(other.total),
-        }
-    }
-}
-
-/// What computed the result, and how.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Execution {
-    /// Name of the engine, such as `cpu`.
-    pub engine: String,
-    /// Device and method, such as `2 threads, blst`.
-    pub device: String,
-    /// The check that the result passed.
-    pub verified: Verification,
-    /// Time of each stage on the device, in order; empty if the engine reports none.
-    pub stages: Vec<Stage>,
-}
-
-/// A stage of a job on the device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stage {
-    /// Such as `sort`.
-    pub name: String,
-    /// Time by the device's clock, summed over all pieces of the job.
-    pub duration: Duration,
 }
 
 /// Result of an MSM.

@@ -1,14 +1,22 @@
 //! The engine in the caller's process: blocking calls, without a server.
 
 use std::{
-    error, fmt, fs, marker::PhantomData, ops::Range, panic::resume_unwind, sync::Arc, thread,
-    time::Duration,
+    error, fs,
+    ops::Range,
+    panic::resume_unwind,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
 };
 
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 use crate::{
     buffer::{ByteSink, ByteSource},
+    builder::{BuiltProgram, ProgramBases, ProgramBuilder, ProgramMatrix, ProgramObject},
     curve::{
         Fr, NttPlan, TWO_ADICITY,
         layout::{fr_as_bytes, fr_as_bytes_mut, points_as_bytes},
@@ -24,16 +32,20 @@ use crate::{
         cpu::{ArkworksEngine, CpuEngine},
         cuda::{CudaEngine, GpuPolicy},
     },
-    error::{Error, FieldProblem, Result},
+    error::{Error, FieldProblem, InputError, Result},
     exec::{
         ElementSink, Executor, GpuExecutor, HostExecutor, RunInProgress, RunOperands, RunReport,
-        start_run,
+        SumsListener, start_run,
     },
     field::FieldId,
-    ops::{Operation, OperationProgram, SINGLE_STEP, single_msm, single_ntt},
+    ops::{Operation, OperationProgram, SINGLE_STEP, single_ntt},
     program::{
-        Constant, ExternalOperand, InputSpec, OutputKind, OutputSpec, ROWS_MAX, ValueId, ValueType,
+        Constant, ExternalOperand, OutputKind, OutputSpec, ROWS_MAX, ValueId, ValueType,
         VectorShape, Verification,
+    },
+    runner::{
+        EarlyListener, Execution, MadeValue, NewRun, ProgramRunner, PutOptions, RunContent,
+        RunOptions, RunStep, RunValues, Stage, Timing, ValueElements, check_given,
     },
     sparse::SparseMatrix,
     sync::Mutex,
@@ -57,7 +69,7 @@ pub struct EngineOptions {
     /// Called for every fault of a GPU. After a fatal one, calls fail with `DeviceLost`, and only
     /// another process can use the GPU.
     pub on_fault: FaultHandler,
-    /// How results are checked.
+    /// How results are checked, unless a run asks for more.
     pub verify: Verification,
 }
 
@@ -130,40 +142,19 @@ pub struct Engine {
     memory_bytes_max: u64,
 }
 
-/// Points that an [`Engine`] has checked. Cheap to clone.
-#[derive(Clone)]
-pub struct EngineBases<A: CurvePoint> {
-    bases: Bases,
-    group: PhantomData<A>,
-}
+/// Builds a program that [`Engine::run`] runs, over bases and matrices of an engine.
+pub type EngineProgramBuilder = ProgramBuilder<Error>;
 
-impl<A: CurvePoint> EngineBases<A> {
-    /// The number of points.
-    pub fn len(&self) -> usize {
-        self.bases.len()
-    }
-
-    /// Whether there are no points.
-    pub fn is_empty(&self) -> bool {
-        self.bases.is_empty()
-    }
-
-    /// `len` points from `start` on; `None` if there are fewer.
-    pub fn slice(&self, start: usize, len: usize) -> Option<Self> {
-        Some(Self { bases: self.bases.slice(start, len)?, group: PhantomData })
-    }
-
-    /// The points for [`EngineRun::bases`].
-    pub fn any_group(&self) -> Bases {
-        self.bases.clone()
-    }
-}
+/// What a run of a program reads and returns.
+pub type EngineRun<'a> = NewRun<'a, EngineInput<'a>>;
 
 /// Elements of an input: its rows, one after another.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub enum EngineInput<'a> {
     /// Elements of Fr.
     Fr(&'a [Fr]),
+    /// Elements of Fr, which are wiped after the run.
+    Owned(Zeroizing<Vec<Fr>>),
     /// Elements of a field of a prime below 2^31, below the prime; or limbs of integers, the lowest
     /// first.
     Words(&'a [u32]),
@@ -171,32 +162,55 @@ pub enum EngineInput<'a> {
     Bits(&'a [u64]),
 }
 
-/// The value of an output: the rows of a vector, one after another, which are wiped when they are
-/// dropped, or the sums of an MSM.
-#[derive(Clone, PartialEq)]
-pub enum EngineOutput {
-    /// Elements of Fr.
-    Fr(Zeroizing<Vec<Fr>>),
-    /// Elements of a field of a prime below 2^31, or limbs of integers.
-    Words(Zeroizing<Vec<u32>>),
-    /// Elements of GF(2): words of 64 coefficients.
-    Bits(Zeroizing<Vec<u64>>),
-    /// One for each row of the scalars.
-    Sums(MsmSums),
+impl<'a> From<&'a [Fr]> for EngineInput<'a> {
+    fn from(elements: &'a [Fr]) -> Self {
+        Self::Fr(elements)
+    }
 }
 
-/// What a run of a program reads and makes.
-#[derive(Clone, Default)]
-pub struct EngineRun<'a> {
+impl<'a> From<&'a Vec<Fr>> for EngineInput<'a> {
+    fn from(elements: &'a Vec<Fr>) -> Self {
+        Self::Fr(elements)
+    }
+}
+
+impl From<Vec<Fr>> for EngineInput<'_> {
+    fn from(elements: Vec<Fr>) -> Self {
+        Self::Owned(elements.into())
+    }
+}
+
+impl<'a> From<&'a [u32]> for EngineInput<'a> {
+    fn from(words: &'a [u32]) -> Self {
+        Self::Words(words)
+    }
+}
+
+impl<'a> From<&'a [u64]> for EngineInput<'a> {
+    fn from(words: &'a [u64]) -> Self {
+        Self::Bits(words)
+    }
+}
+
+/// A run whose bases and matrices are found.
+struct EngineCall<'a> {
+    program: &'a Arc<OperationProgram>,
     /// One for each input step, in order.
-    pub inputs: Vec<EngineInput<'a>>,
-    /// One for each MSM step, in order. The step uses as many as a row of its scalars has, from its
-    /// offset on; its object is not looked up.
-    pub bases: Vec<Bases>,
+    inputs: Vec<&'a EngineInput<'a>>,
+    /// One for each MSM step, in order, as long as a row of its scalars.
+    bases: Vec<Bases>,
     /// One for each sparse product, in order, of the shape that the step states.
-    pub matrices: Vec<SparseMatrix>,
-    /// The values to return.
-    pub outputs: Vec<ValueId>,
+    matrices: Vec<SparseMatrix>,
+    outputs: Vec<ValueId>,
+    early: &'a [EarlyListener<'a>],
+    options: RunOptions,
+}
+
+/// What a run has made.
+struct EngineResult {
+    /// One for each output.
+    values: Vec<RunContent>,
+    report: RunReport,
 }
 
 impl Engine {
@@ -216,10 +230,8 @@ impl Engine {
         if !(1..=100).contains(&memory_percent) {
             return Err(Error::field("memory_percent", FieldProblem::OutOfRange));
         }
-        let oracle: Option<Arc<dyn MsmNttEngine>> = match verify {
-            Verification::Full => Some(Arc::new(ArkworksEngine::new(threads)?)),
-            Verification::None | Verification::Probabilistic => None,
-        };
+        // Each run can ask for a full check.
+        let oracle: Option<Arc<dyn MsmNttEngine>> = Some(Arc::new(ArkworksEngine::new(threads)?));
         let reason = match options.gpus {
             true => match options.open_gpus() {
                 Ok(engine) => {
@@ -246,11 +258,12 @@ impl Engine {
         &self.reason
     }
 
-    /// Checks points, and copies them. A GPU keeps them from their first use on, and makes tables
-    /// of multiples if they are used again.
+    /// Checks points, and copies them. They live as long as the result or a program that uses it. A
+    /// GPU keeps them from their first use on, and makes tables of multiples if they are used
+    /// again.
     ///
     /// Errors: `Invalid` for the first point that is not on the curve or not in the subgroup.
-    pub fn bases<A: CurvePoint>(&self, points: &[A]) -> Result<EngineBases<A>> {
+    pub fn bases<A: CurvePoint>(&self, points: &[A]) -> Result<ProgramBases<A>> {
         let encoding = PointEncoding::Montgomery;
         let bytes = points_as_bytes(points);
         let refused = |start: usize| {
@@ -272,38 +285,38 @@ impl Engine {
                     let done = checker.check(encoding, bytes, A::points_mut(out))?;
                     done.map_err(refused(number * piece))?;
                 }
-                checked
+                // One transient fault of a device would stay in the bases for good.
+                match points::encode(encoding, &checked) == bytes {
+                    true => checked,
+                    false => points::decode::<A>(encoding, bytes).map_err(refused(0))?,
+                }
             }
         };
         let bases = A::into_bases(PointSlice::new(Arc::new(checked)));
-        Ok(EngineBases { bases, group: PhantomData })
+        Ok(ProgramBases::new(engine_object(bases), 0, points.len() as u64))
+    }
+
+    /// A matrix for sparse products of programs. Does not copy it.
+    pub fn matrix(&self, matrix: &SparseMatrix) -> ProgramMatrix {
+        ProgramMatrix { object: engine_object(matrix.clone()), shape: matrix.shape() }
     }
 
     /// The sum of `scalars[i] * bases[i]`.
     ///
     /// Shape: one scalar for each of the bases, or fewer. Errors: `Invalid` for more; `Corrupt` if
     /// the result fails its check; `Exhausted`, `DeviceLost`.
-    pub fn msm<A: CurvePoint>(&self, bases: &EngineBases<A>, scalars: &[Fr]) -> Result<A::Group> {
-        let used = bases.bases.slice(0, scalars.len());
-        let used = used.ok_or_else(|| {
-            Error::field(
-                "scalars",
-                FieldProblem::TooLong { max: bases.len() as u64, got: scalars.len() as u64 },
-            )
-        })?;
-        let program = single_msm(A::GROUP, 1, scalars.len())?;
-        let run = EngineRun {
-            inputs: vec![EngineInput::Fr(scalars)],
-            bases: vec![used],
-            outputs: vec![SINGLE_STEP],
-            ..EngineRun::default()
-        };
-        let made = self.run(&Arc::new(program), run)?.pop();
-        let sums = match made {
-            Some(EngineOutput::Sums(sums)) => A::from_sums(sums),
-            _ => None,
-        };
-        sums.and_then(|mut sums| sums.pop()).ok_or_else(|| Error::Internal("no sum".into()))
+    pub fn msm<A: CurvePoint>(&self, bases: &ProgramBases<A>, scalars: &[Fr]) -> Result<A::Group> {
+        let got = scalars.len() as u64;
+        if got > bases.len() {
+            let problem = FieldProblem::TooLong { max: bases.len(), got };
+            return Err(Error::field("scalars", problem));
+        }
+        let mut program = EngineProgramBuilder::new();
+        let row = program.input(got)?;
+        let sum = program.msm(bases, row)?;
+        let run = EngineRun::new(&program.build()?).input(row, scalars).send_points(sum);
+        let sum = self.run(run)?.points(sum)?.pop();
+        sum.ok_or_else(|| Error::Internal("no sum".into()))
     }
 
     /// Transforms rows of 2^`plan.lg_n` elements in place. Checks take memory for as many elements
@@ -335,13 +348,18 @@ impl Engine {
             return off_rayon(|| self.ntt_in_place(program, values));
         }
         // A check compares the result with the input.
-        let run = EngineRun {
-            inputs: vec![EngineInput::Fr(values)],
+        let input = EngineInput::Fr(values);
+        let call = EngineCall {
+            program: &program,
+            inputs: vec![&input],
+            bases: Vec::new(),
+            matrices: Vec::new(),
             outputs: vec![SINGLE_STEP],
-            ..EngineRun::default()
+            early: &[],
+            options: RunOptions { verify: self.verify, ..RunOptions::default() },
         };
-        match self.run(&program, run)?.pop() {
-            Some(EngineOutput::Fr(made)) => values.copy_from_slice(&made),
+        match off_rayon(|| self.compute(call))?.values.pop() {
+            Some(RunContent::Vector(ValueElements::Fr(made))) => values.copy_from_slice(&made),
             _ => return Err(Error::Internal("no rows".into())),
         }
         Ok(())
@@ -353,42 +371,78 @@ impl Engine {
         let memory = EngineMemory::new(fr_as_bytes_mut(values));
         let elements = [EncodedScalars::new(encoding, count, &memory)];
         let wanted = [OutputSpec { value: SINGLE_STEP, kind: OutputKind::Elements }];
-        let run = self.start(program, &elements, &wanted)?;
+        let run = self.start(program, &elements, &wanted, Verification::None)?;
         let sinks = [Some(ElementSink { encoding, sink: &memory })];
         let operands = RunOperands { inputs: &elements, sinks: &sinks, ..RunOperands::default() };
-        finish(run, &operands).map(|_| ())
+        finish(run, &operands, None).map(|_| ())
     }
 
-    /// Runs a program, and returns the values of its outputs in order.
+    /// Runs a program.
     ///
-    /// Errors: `Invalid` and `Step` if inputs, bases, matrices or outputs do not suit the program,
-    /// if its values take more memory than the options allow, or for an element that is not
-    /// canonical; `Corrupt` if a value fails its check; `Exhausted`, `DeviceLost`.
-    pub fn run(
-        &self,
-        program: &Arc<OperationProgram>,
-        run: EngineRun<'_>,
-    ) -> Result<Vec<EngineOutput>> {
-        off_rayon(|| self.run_on_this_thread(program, run))
+    /// Errors: `Invalid` if inputs or outputs do not suit the program, if its values take more
+    /// memory than the options allow, or for an element that is not canonical; `NotFound` if its
+    /// bases or matrices are not of an engine; `Corrupt` if a value fails its check; `Exhausted`,
+    /// `DeviceLost`.
+    pub fn run(&self, run: EngineRun<'_>) -> Result<RunValues> {
+        self.run_with(run, RunOptions::default())
     }
 
-    fn run_on_this_thread(
-        &self,
-        program: &Arc<OperationProgram>,
-        run: EngineRun<'_>,
-    ) -> Result<Vec<EngineOutput>> {
-        let EngineRun { inputs, bases, matrices, outputs } = run;
-        let wanted = [
-            ("inputs", ExternalOperand::Input, inputs.len()),
-            ("bases", ExternalOperand::Bases, bases.len()),
-            ("matrices", ExternalOperand::Matrix, matrices.len()),
-        ];
-        for (field, operand, got) in wanted {
-            let (expected, got) = (program.operands(operand).count() as u64, got as u64);
-            if expected != got {
-                return Err(Error::field(field, FieldProblem::Length { expected, got }));
-            }
+    /// Like [`Self::run`], with a check of the steps, a deadline or progress.
+    ///
+    /// Errors: those of [`Self::run`]; `Deadline`.
+    pub fn run_with(&self, run: EngineRun<'_>, options: RunOptions) -> Result<RunValues> {
+        let begun = Instant::now();
+        let NewRun { program, inputs, outputs, early } = &run;
+        let tags = outputs.iter().map(|output| output.program);
+        let inputs = check_given(program, inputs, tags)?;
+        let (steps, tag) = (program.program(), program.tag());
+        let verify = match (options.verify, self.verify) {
+            (Verification::None, of_engine) => of_engine,
+            (_, Verification::Full) => Verification::Full,
+            (of_run, _) => of_run,
+        };
+        let bytes: u64 = inputs.iter().map(|given| given.input.bytes().len() as u64).sum();
+        let progress = options.progress.clone();
+        let call = EngineCall {
+            program: steps,
+            inputs: inputs.iter().map(|given| &given.input).collect(),
+            bases: used_bases(program)?,
+            matrices: used_matrices(program)?,
+            outputs: outputs.iter().map(|output| output.value).collect(),
+            early,
+            options: RunOptions { verify, ..options },
+        };
+        let EngineResult { values, report } = off_rayon(|| self.compute(call))?;
+        if let Some(progress) = progress {
+            progress(bytes, bytes);
         }
+        let values = outputs.iter().zip(values);
+        let values = values.map(|(output, content)| MadeValue { value: output.value, content });
+        let RunReport { steps, executor, .. } = report;
+        let (total, checks) = (begun.elapsed(), steps.iter().map(|step| step.verify_time).sum());
+        let compute = total.saturating_sub(checks);
+        let timing = Timing { compute, verify: checks, total, ..Timing::default() };
+        let stages = executor
+            .stages
+            .iter()
+            .map(|stage| Stage { name: stage.name.into(), duration: stage.duration });
+        let execution = Execution {
+            engine: executor.engine.into(),
+            device: executor.device,
+            verified: verify,
+            stages: stages.collect(),
+        };
+        let steps = steps.into_iter().map(|step| RunStep {
+            operation: step.operation.into(),
+            time: step.duration,
+            method: step.method,
+            verified: step.verified,
+        });
+        Ok(RunValues::new(tag, values.collect(), timing, execution, steps.collect()))
+    }
+
+    fn compute(&self, call: EngineCall<'_>) -> Result<EngineResult> {
+        let EngineCall { program, inputs, bases, matrices, outputs, early, options } = call;
         let shapes = program.operands(ExternalOperand::Input).filter_map(|id| program.shape(id));
         let fields: Vec<_> = shapes.map(VectorShape::field).collect();
         for (number, (field, input)) in fields.iter().zip(&inputs).enumerate() {
@@ -397,9 +451,7 @@ impl Engine {
                 return Err(Error::element("inputs", number as u64, problem));
             }
         }
-        let bases = used_bases(program, &bases)?;
-        check_matrices(program, &matrices)?;
-        let sources: Vec<&[u8]> = inputs.iter().map(EngineInput::bytes).collect();
+        let sources: Vec<&[u8]> = inputs.iter().map(|input| input.bytes()).collect();
         let elements = fields.iter().zip(&sources).map(|(field, source)| {
             let encoding = ScalarEncoding::typed(*field);
             EncodedScalars::new(encoding, source.len() / encoding.width(), source)
@@ -413,29 +465,45 @@ impl Engine {
             OutputSpec { value: *value, kind }
         });
         let wanted: Vec<_> = wanted.collect();
-        let run = self.start(program.clone(), &elements, &wanted)?;
-        let made = outputs.iter().map(|id| EngineOutput::zeros(program, *id));
+        let run = self.start(program.clone(), &elements, &wanted, options.verify)?;
+        let made = outputs.iter().map(|id| made_by(program, *id));
         let mut made: Vec<_> = made.collect::<Result<_>>()?;
-        let memory: Vec<_> = made.iter_mut().map(EngineOutput::memory).collect();
+        let memory = made.iter_mut().map(|made| match made {
+            RunContent::Vector(elements) => Some(EngineMemory::new(elements.as_bytes_mut())),
+            RunContent::Points(_) => None,
+        });
+        let memory: Vec<_> = memory.collect();
         let sinks = outputs.iter().zip(&memory).map(|(value, memory)| {
             let encoding = ScalarEncoding::typed(program.shape(*value)?.field());
             Some(ElementSink { encoding, sink: memory.as_ref()? })
         });
         let sinks: Vec<_> = sinks.collect();
+        let report_early = |output: usize| {
+            move |sums: &MsmSums| {
+                let listeners = early.iter().filter(|listener| listener.output == output);
+                listeners.for_each(|listener| (listener.call)(sums.clone()));
+            }
+        };
+        let listeners: Vec<_> = (0..outputs.len()).map(report_early).collect();
+        let early_sums = listeners.iter().enumerate().map(|(output, listener)| {
+            let is_wanted = early.iter().any(|early| early.output == output);
+            is_wanted.then_some(listener as SumsListener<'_>)
+        });
+        let early_sums: Vec<_> = early_sums.collect();
         let operands = RunOperands {
             inputs: &elements,
             bases: &bases,
             matrices: &matrices,
             sinks: &sinks,
-            early_sums: &[],
+            early_sums: &early_sums,
         };
-        let report = finish(run, &operands)?;
-        for (made, sums) in made.iter_mut().zip(report.points) {
+        let mut report = finish(run, &operands, options.deadline)?;
+        for (made, sums) in made.iter_mut().zip(report.points.drain(..)) {
             if let Some(sums) = sums {
-                *made = EngineOutput::Sums(sums);
+                *made = RunContent::Points(sums);
             }
         }
-        Ok(made)
+        Ok(EngineResult { values: made, report })
     }
 
     fn start(
@@ -443,12 +511,10 @@ impl Engine {
         program: Arc<OperationProgram>,
         elements: &[EncodedScalars<'_>],
         wanted: &[OutputSpec],
+        verify: Verification,
     ) -> Result<Box<dyn RunInProgress>> {
-        let given = elements
-            .iter()
-            .map(|input| InputSpec { encoding: input.encoding, count: input.count as u64 });
-        let given: Vec<_> = given.collect();
-        let run = start_run(&*self.executor, program, &given, wanted, self.verify)?;
+        let given: Vec<_> = elements.iter().map(|input| input.spec).collect();
+        let run = start_run(&*self.executor, program, &given, wanted, verify)?;
         let bytes = run.plan().memory_bytes;
         if bytes > self.memory_bytes_max {
             return Err(Error::field("program", FieldProblem::NoMemory { bytes }));
@@ -457,8 +523,41 @@ impl Engine {
     }
 }
 
-fn finish(mut run: Box<dyn RunInProgress>, operands: &RunOperands<'_>) -> Result<RunReport> {
-    let control = JobControl::default();
+/// Proofs by the engine: the futures do their work when they are polled, on the polling thread.
+/// Groth16 proofs need a runtime of tokio around them.
+impl ProgramRunner for Engine {
+    type Error = Error;
+    type Input<'a> = EngineInput<'a>;
+
+    async fn put_points<A: CurvePoint>(
+        &self,
+        options: PutOptions,
+        points: &[A],
+    ) -> Result<ProgramBases<A>> {
+        let bases = self.bases(points)?;
+        if let Some(progress) = options.progress {
+            let bytes = size_of_val(points) as u64;
+            progress(bytes, bytes);
+        }
+        Ok(bases)
+    }
+
+    async fn put_sparse(&self, _: PutOptions, matrix: &SparseMatrix) -> Result<ProgramMatrix> {
+        Ok(self.matrix(matrix))
+    }
+
+    async fn run_program<'a>(&self, run: EngineRun<'a>, options: RunOptions) -> Result<RunValues> {
+        self.run_with(run, options)
+    }
+}
+
+fn finish(
+    mut run: Box<dyn RunInProgress>,
+    operands: &RunOperands<'_>,
+    limit: Option<Duration>,
+) -> Result<RunReport> {
+    // An unrepresentable deadline means no deadline.
+    let control = JobControl::new(limit.and_then(|limit| Instant::now().checked_add(limit)));
     run.begin(operands.bases)?;
     loop {
         if let Some(report) = run.step(operands, &control)? {
@@ -478,31 +577,56 @@ fn off_rayon<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     done.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// The bases that each MSM step uses, of those that are given for it.
-fn used_bases(program: &OperationProgram, given: &[Bases]) -> Result<Vec<Bases>> {
-    let steps = program.operands(ExternalOperand::Bases).zip(given).map(|(id, given)| {
-        let Operation::Msm(step) = &program.steps()[id.index()] else {
-            return Err(Error::Internal("a step other than an MSM uses bases".into()));
-        };
-        let used = step.bases(given, row_length(program, step.input));
-        used.map_err(|problem| program.step_error(id, problem))
+/// Bases or a matrix of an engine, under a number of this process.
+fn engine_object<T: Send + Sync + 'static>(content: T) -> ProgramObject {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let mut id = [0; 32];
+    id[..8].copy_from_slice(&NEXT.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+    ProgramObject { id, keeper: Some(Arc::new(content)) }
+}
+
+/// The content of an object of an engine.
+///
+/// Errors: `NotFound` for one of another runner.
+fn content<T: 'static>(program: &BuiltProgram, id: [u8; 32]) -> Result<&T, InputError> {
+    let object = program.objects().iter().find(|object| object.id == id);
+    let keeper = object.and_then(|object| object.keeper.as_ref());
+    keeper.and_then(|keeper| keeper.downcast_ref()).ok_or(InputError::NotFound)
+}
+
+/// The bases that each MSM step uses.
+fn used_bases(program: &BuiltProgram) -> Result<Vec<Bases>, InputError> {
+    let steps = program.program();
+    let bases = steps.ids().filter_map(|id| match &steps.steps()[id.index()] {
+        Operation::Msm(step) => Some((id, step)),
+        _ => None,
     });
-    steps.collect()
+    let bases = bases.map(|(id, step)| {
+        let length = steps.shape(step.input).map_or(0, VectorShape::length);
+        let used = step.bases(content(program, step.object_id)?, length);
+        used.map_err(|problem| steps.step_error(id, problem))
+    });
+    bases.collect()
 }
 
-fn check_matrices(program: &OperationProgram, given: &[SparseMatrix]) -> Result<()> {
-    let mut steps = program.operands(ExternalOperand::Matrix).zip(given);
-    steps.try_for_each(|(id, given)| {
-        let Operation::SparseProduct(step) = &program.steps()[id.index()] else {
-            return Err(Error::Internal("a step other than a sparse product uses a matrix".into()));
-        };
-        let checked = step.check_matrix(given.shape(), row_length(program, step.input));
-        checked.map_err(|problem| program.step_error(id, problem))
+/// The matrix of each sparse product.
+fn used_matrices(program: &BuiltProgram) -> Result<Vec<SparseMatrix>, InputError> {
+    let matrices = program.program().steps().iter().filter_map(|step| match step {
+        Operation::SparseProduct(step) => Some(content(program, step.object_id).cloned()),
+        _ => None,
+    });
+    matrices.collect()
+}
+
+/// Memory for a value: zeros, or no sums.
+///
+/// Errors: `Invalid` if the host has no memory for it.
+fn made_by(program: &OperationProgram, id: ValueId) -> Result<RunContent> {
+    // `start_run` has refused values that no step makes.
+    Ok(match program.shape(id) {
+        Some(shape) => RunContent::Vector(ValueElements::zeros(shape.field(), shape.elements())?),
+        None => RunContent::Points(MsmSums::G1(Vec::new())),
     })
-}
-
-fn row_length(program: &OperationProgram, id: ValueId) -> u64 {
-    program.shape(id).map_or(0, VectorShape::length)
 }
 
 /// Bytes of the host's memory.
@@ -516,7 +640,7 @@ impl EngineInput<'_> {
     /// Whether the elements are those of a field.
     fn suits(&self, field: FieldId) -> bool {
         match self {
-            Self::Fr(_) => field == FieldId::Bls12381Fr,
+            Self::Fr(_) | Self::Owned(_) => field == FieldId::Bls12381Fr,
             Self::Words(_) => matches!(field, FieldId::Prime31(_) | FieldId::Integers),
             Self::Bits(_) => field == FieldId::Gf2,
         }
@@ -525,59 +649,11 @@ impl EngineInput<'_> {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Fr(elements) => fr_as_bytes(elements),
+            Self::Owned(elements) => fr_as_bytes(elements),
             Self::Words(words) => bytemuck::cast_slice(words),
             Self::Bits(words) => bytemuck::cast_slice(words),
         }
     }
-}
-
-impl fmt::Debug for EngineOutput {
-    /// Elements may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fr(elements) => write!(f, "Fr({} elements)", elements.len()),
-            Self::Words(words) => write!(f, "Words({} elements)", words.len()),
-            Self::Bits(words) => write!(f, "Bits({} words)", words.len()),
-            Self::Sums(sums) => write!(f, "Sums({} points)", sums.len()),
-        }
-    }
-}
-
-impl EngineOutput {
-    /// Memory for a value: zeros, or no sums.
-    ///
-    /// Errors: `Invalid` if the host has no memory for it.
-    fn zeros(program: &OperationProgram, id: ValueId) -> Result<Self> {
-        // `start_run` has refused values that no step makes.
-        let Some(shape) = program.shape(id) else {
-            return Ok(Self::Sums(MsmSums::G1(Vec::new())));
-        };
-        let (count, bytes) = (shape.elements() as usize, shape.bytes());
-        Ok(match shape.field() {
-            FieldId::Bls12381Fr => Self::Fr(zeros(count, bytes)?),
-            FieldId::Prime31(_) | FieldId::Integers => Self::Words(zeros(count, bytes)?),
-            FieldId::Gf2 => Self::Bits(zeros(count, bytes)?),
-        })
-    }
-
-    /// The memory of a vector.
-    fn memory(&mut self) -> Option<EngineMemory<'_>> {
-        let bytes = match self {
-            Self::Fr(elements) => fr_as_bytes_mut(elements),
-            Self::Words(words) => bytemuck::cast_slice_mut(words.as_mut_slice()),
-            Self::Bits(words) => bytemuck::cast_slice_mut(words.as_mut_slice()),
-            Self::Sums(_) => return None,
-        };
-        Some(EngineMemory::new(bytes))
-    }
-}
-
-fn zeros<E: Clone + Default + Zeroize>(count: usize, bytes: u64) -> Result<Zeroizing<Vec<E>>> {
-    let mut elements = Vec::new();
-    let reserved = elements.try_reserve_exact(count);
-    reserved.map_err(|_| Error::field("outputs", FieldProblem::NoMemory { bytes }))?;
-    elements.resize(count, E::default());
-    Ok(elements.into())
 }
 
 /// Memory that several threads read and write, in pieces of `PIECE_BYTES`.

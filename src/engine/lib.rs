@@ -11,6 +11,8 @@
 
 pub mod buffer;
 #[deny(missing_docs)]
+pub mod engine_error;
+#[deny(missing_docs)]
 pub mod engines;
 pub mod exec;
 #[deny(missing_docs)]
@@ -20,17 +22,12 @@ pub mod ops;
 pub mod sync;
 pub mod verify;
 
-pub use capstan_math::{curve, curve::NttPlan, error};
-pub use in_process::{Engine, EngineBases, EngineInput, EngineOptions, EngineOutput, EngineRun};
+pub use capstan_math::{curve, curve::NttPlan};
+pub use in_process::{
+    Engine, EngineInput, EngineOptions, EngineProgramBuilder as ProgramBuilder, EngineRun,
+};
 
 use capstan_gpu::{device, gf2_elimination, msm, ntt, ntt31};
-use capstan_math::{field, gf2, operation, program, sparse};
+use capstan_math::{builder, field, gf2, operation, program, runner, sparse};
 use capstan_region as region;
-
-/// What programs are made of.
-pub mod steps {
-    pub use capstan_math::{
-        operation::*,
-        program::{Constant, Program, ValueId, Verification},
-    };
-}
+use engine_error as error;

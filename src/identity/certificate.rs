@@ -7,7 +7,7 @@ use rustls_pki_types::{CertificateDer, UnixTime, pem::PemObject};
 use webpki::{EndEntityCert, KeyUsage};
 
 use super::name::is_valid_name;
-use crate::error::CredentialProblem;
+use crate::credential_problem::CredentialProblem;
 
 const SPIFFE: &str = "spiffe://";
 

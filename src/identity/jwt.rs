@@ -16,7 +16,7 @@ use super::{
     signatures,
     token::TokenHash,
 };
-use crate::error::CredentialProblem;
+use crate::credential_problem::CredentialProblem;
 
 /// Difference between clocks that is forgiven.
 const CLOCK_SKEW: Duration = Duration::from_secs(60);
@@ -151,7 +151,8 @@ impl JwtVerifier {
         let seconds = |claim| claims.get(claim).and_then(Value::as_f64);
         let expires = seconds("exp").and_then(time).and_then(|time| time.checked_add(CLOCK_SKEW));
         let begins = seconds("nbf").and_then(time).and_then(|time| time.checked_sub(CLOCK_SKEW));
-        let (begins, expires) = (begins.unwrap_or(UNIX_EPOCH), expires.ok_or(wrong)?);
+        let begins = begins.unwrap_or(UNIX_EPOCH);
+        let expires = expires.ok_or(wrong)?;
         let caller = Caller::jwt(&subject, tenant.as_deref());
         Ok(VerifiedJwt { caller, begins, expires })
     }

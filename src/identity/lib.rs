@@ -7,6 +7,7 @@
 
 mod caller;
 mod certificate;
+mod credential_problem;
 mod jwt;
 mod key_set;
 mod name;
@@ -17,10 +18,9 @@ mod token_file;
 
 pub use caller::Caller;
 pub use certificate::{certificate_name, first_expiry};
+pub use credential_problem::CredentialProblem;
 pub use jwt::{JwtPolicy, JwtVerifier};
 pub use name::{is_valid_name, is_valid_tenant_name};
 pub use token::BearerToken;
 pub use token_edit::{add_token, can_be_written, remove_token, time_text};
 pub use token_file::{TokenEntry, TokenFile, TokenFileProblem};
-
-use capstan_math::error;

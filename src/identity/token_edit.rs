@@ -98,7 +98,8 @@ mod tests {
     fn edits_keep_the_rest_of_the_file() {
         let token = BearerToken::generate().unwrap();
         let expires = humantime::parse_rfc3339("2030-01-01T00:00:00Z").unwrap();
-        let (hash, tenant) = (token.hash(), Some("a.b".to_owned()));
+        let hash = token.hash();
+        let tenant = Some("a.b".to_owned());
         let entry = TokenEntry { name: "new".into(), tenant, hash, expires: Some(expires) };
         let one =
             format!("# Ours.\n\n# Ada.\n[[tokens]]\nname = \"ci\" # x\nsha256 = \"{HASH}\"\n");

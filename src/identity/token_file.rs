@@ -17,7 +17,7 @@ use super::{
     name::{NAME_BYTES_MAX, is_valid_name, is_valid_tenant_name},
     token::TokenHash,
 };
-use crate::error::CredentialProblem;
+use crate::credential_problem::CredentialProblem;
 
 /// Why a token file cannot be used. Never quotes a value: it may be a token in the wrong place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -133,7 +133,8 @@ impl TokenFile {
     pub fn parse_usable(text: &str) -> Result<Self, TokenFileProblem> {
         let raw: RawFile = toml_edit::de::from_str(text)
             .map_err(|error| syntax(text, error.span(), error.message()))?;
-        let (mut file, mut names) = (Self::default(), HashSet::new());
+        let mut file = Self::default();
+        let mut names = HashSet::new();
         for (index, raw) in raw.tokens.into_iter().enumerate() {
             if let Err(problem) = raw.check().and_then(|entry| file.add(entry, &mut names)) {
                 file.left_out.push(TokenFileProblem::Entry { number: index + 1, problem });

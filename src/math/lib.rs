@@ -5,6 +5,7 @@
 //! Use the package `capstan`: this one belongs to it, and may change with each release.
 #![deny(unsafe_code, missing_docs, clippy::unwrap_used)]
 
+pub mod builder;
 pub mod curve;
 pub mod error;
 pub mod field;
@@ -12,5 +13,6 @@ pub mod gf2;
 mod hash;
 pub mod operation;
 pub mod program;
+pub mod runner;
 pub mod sparse;
 pub mod text;

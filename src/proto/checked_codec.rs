@@ -10,7 +10,7 @@ use tonic::{
 };
 use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
-use super::{list_limits::check_lists, status::status_of};
+use super::{list_limits::check_lists, status::input_status};
 
 pub struct CheckedCodec<T, U>(PhantomData<fn(T) -> U>);
 
@@ -47,7 +47,7 @@ impl<U: Message + Default + 'static> Decoder for CheckedDecoder<U> {
 
     fn decode(&mut self, message: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
         // The whole message: tonic collects it in one buffer.
-        check_lists::<U>([message.chunk(), &[]]).map_err(status_of)?;
+        check_lists::<U>([message.chunk(), &[]]).map_err(input_status)?;
         self.0.decode(message)
     }
 

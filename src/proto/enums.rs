@@ -1,6 +1,7 @@
 //! Enums of this crate and their counterparts in messages, whose zero means "not specified".
 
 use capstan_math::{
+    builder::{Direction, Order},
     curve::{
         Group,
         points::{PointEncoding, SumEncoding},
@@ -22,7 +23,6 @@ pub fn specified<W: TryFrom<i32> + Default + PartialEq>(value: i32) -> Result<W,
 }
 
 /// Converts between an enum of the caller and its counterpart, which has the same variants.
-#[macro_export]
 macro_rules! counterparts {
     ($($ours:ident, $wire:ident: $($variant:ident),+;)+) => { $(
         impl From<$ours> for $crate::v1::$wire {
@@ -47,6 +47,8 @@ macro_rules! counterparts {
 counterparts! {
     Group, Group: G1, G2;
     PointEncoding, PointEncoding: Compressed, Uncompressed, Montgomery;
+    Direction, Direction: Forward, Inverse;
+    Order, Order: Natural, BitReversed;
     SumEncoding, ResultEncoding: Compressed, Uncompressed, Projective;
     Verification, Verify: None, Full, Probabilistic;
     PointwiseOperation, PointwiseOperation:

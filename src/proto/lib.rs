@@ -44,7 +44,7 @@ pub use checked_codec::CheckedCodec as MessageCodec;
 pub use list_limits::check_lists;
 pub use message_reader::{ChunkedRequest, DecodedMessage, MessageReader};
 pub use outgoing_frames::{ChunkMessage, OutgoingFrames};
-pub use status::{code_of, status_of};
+pub use status::{FieldViolation, OTHER_SERVER, code_of, input_status, refusal};
 
 /// Bytes of a message or a part of one.
 pub fn encoded_bytes(message: &impl DecodedMessage) -> u64 {

@@ -5,7 +5,7 @@ use std::any::TypeId;
 
 use bytes::Buf;
 use capstan_math::{
-    error::{Error, FieldProblem, Result},
+    error::{FieldProblem, InputError, Result},
     program::{INPUTS_MAX, OUTPUTS_MAX, STEPS_MAX},
 };
 use prost::{
@@ -61,7 +61,7 @@ pub fn check_lists<M: 'static>([begun, rest]: [&[u8]; 2]) -> Result<()> {
         // An error ends the count.
         let _ = count_entries(&mut begun.chain(rest), 0, list.path, &mut entries);
         if entries > list.max {
-            return Err(Error::field(list.name, FieldProblem::too_long(list.max, entries)));
+            return Err(InputError::field(list.name, FieldProblem::too_long(list.max, entries)));
         }
         Ok(())
     })
@@ -145,7 +145,8 @@ mod tests {
     #[test]
     fn entries_are_counted_wherever_they_are() {
         let half = estimate(STEPS_MAX / 2 + 1).encode_to_vec();
-        let (group, truncated) = ([0x7b, 0x08, 1, 0x7c], [0x0a, 0x7f]);
+        let group = [0x7b, 0x08, 1, 0x7c];
+        let truncated = [0x0a, 0x7f];
         for parts in
             [[&half[..], &group, &half], [&group, &half, &half], [&half, &half, &truncated]]
         {

@@ -172,7 +172,8 @@ impl SharedMemory {
     ///
     /// Fails if the system refuses a handler of SIGBUS.
     pub fn watched(mut self) -> io::Result<Self> {
-        let (start, len) = (self.map.as_ptr(), self.map.len());
+        let start = self.map.as_ptr();
+        let len = self.map.len();
         self.watch = Some(WatchedMapping::new(start, len, MappingAccess::ReadWrite)?);
         Ok(self)
     }
@@ -234,7 +235,8 @@ impl SharedMemory {
     ///
     /// Shape: the range lies in the memory.
     pub fn append_to(&self, out: &mut Vec<u8>, start: usize, len: usize) {
-        let (from, end) = (self.address(start, len), out.len());
+        let from = self.address(start, len);
+        let end = out.len();
         out.reserve(len);
         // SAFETY: as in `read`; `out` has room for `len` more bytes, which the copy initialises.
         unsafe {

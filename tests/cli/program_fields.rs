@@ -29,6 +29,7 @@ fn step(kind: OperationKind) -> &'static str {
         OperationKind::Concat => r#""concat": {"inputs": ["m", "m"]}"#,
         OperationKind::Pad => r#""pad": {"input": "n", "length": 3}"#,
         OperationKind::Evaluate => r#""evaluate": {"input": "w", "point": "0x2"}"#,
+        OperationKind::PrefixProduct => r#""prefix_product": {"input": "w"}"#,
         OperationKind::DivideByLinear => r#""divide_by_linear": {"input": "f", "point": 2}"#,
         OperationKind::DivideByVanishing => {
             r#""divide_by_vanishing": {"input": "f", "lg_n": 2, "coset_generator": 7}"#
@@ -125,6 +126,7 @@ fn programs_have_every_kind_of_step() {
     is(OperationKind::Concat, json!(["3 0", "69 3 1", "3 0", "69 3 1"]));
     is(OperationKind::Gf2Reduce, json!(["3 0", "1"]));
     is(OperationKind::Gf2Echelon, json!(["69 1 0", "3 0"]));
+    is(OperationKind::PrefixProduct, hex31(&[1, 2, 6, 24]));
     // 1 2 3 4 is 49 at 2.
     is(OperationKind::DivideByLinear, hex_fr([24, 11, 4, 0].map(Fr::from)));
     // X^4 - 1 is 7^4 - 1 on the coset.
@@ -194,7 +196,7 @@ fn elements_that_do_not_suit_their_field_are_refused() {
     refused(bits, "2 1\n", 65, &["3 columns, but the program has 2"]);
     refused(bits, "", 2, &["input 'x'"]);
     let over = r#"{"name": "x", "constant": {"elements": [2013265921], "field": "babybear"}}"#;
-    refused(over, "", 65, &["step 'x': constant.elements[0] is not an element of babybear"]);
+    refused(over, "", 65, &["step 'x': program.steps[0].constant.elements[0]: not canonical"]);
     let text = r#"{"name": "x", "constant": {"elements": ["q"], "field": "babybear"}}"#;
     refused(text, "", 65, &["step 'x' over babybear: \"q\" is not a number"]);
     let gf2 = r#"{"name": "x", "constant": {"elements": [1], "field": "gf2"}}"#;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use capstan::{
-    engine::{EncodedScalars, JobControl},
+    engine::JobControl,
     error::Result,
     exec::{Executor, RunOperands, RunReport, start_run},
     ops::OperationProgram,
-    program::{InputSpec, OutputSpec},
+    program::OutputSpec,
     verify::Verification,
 };
 
@@ -25,11 +25,7 @@ pub fn run_program(
     verify: Verification,
     control: &JobControl,
 ) -> Result<CountedRun> {
-    let spec = |input: &EncodedScalars<'_>| {
-        let &EncodedScalars { encoding, count, .. } = input;
-        InputSpec { encoding, count: count as u64 }
-    };
-    let inputs: Vec<_> = operands.inputs.iter().map(spec).collect();
+    let inputs: Vec<_> = operands.inputs.iter().map(|input| input.spec).collect();
     let mut run = start_run(executor, program, &inputs, &outputs, verify)?;
     run.begin(operands.bases)?;
     let mut pauses = 0;

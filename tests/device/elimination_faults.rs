@@ -9,12 +9,12 @@ use capstan::{
         cpu::ArkworksEngine,
         cuda::{CudaEngine, GpuPolicy, self_test::SelfTestSizes},
     },
-    error::{Error, FieldProblem, Result},
+    error::{EngineError, FieldProblem, InputError, Result},
     exec::{ElementSink, Executor, GpuExecutor, RunOperands, start_run},
     field::FieldId,
     gf2::BitMatrix,
     ops::{Gf2EchelonStep, Gf2ReduceStep, InputStep, OperationProgram},
-    program::{InputSpec, OutputKind, OutputSpec, ValueId},
+    program::{OutputKind, OutputSpec, ValueId},
     verify::Verification,
 };
 use rand::Rng;
@@ -111,8 +111,7 @@ impl Elimination {
         let sources: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
         let inputs = sources.iter().map(|bytes| EncodedScalars::new(BITS, bytes.len() / 8, bytes));
         let inputs: Vec<_> = inputs.collect();
-        let given =
-            inputs.iter().map(|input| InputSpec { encoding: BITS, count: input.count as u64 });
+        let given = inputs.iter().map(|input| input.spec);
         let sink = VecSink::new(8 * words(&self.rows));
         let sinks = [Some(ElementSink { encoding: BITS, sink: &sink })];
         let operands = RunOperands { inputs: &inputs, sinks: &sinks, ..RunOperands::default() };
@@ -158,7 +157,7 @@ fn full_checks_refuse_wrong_eliminations() {
             let right = run().unwrap();
             for fault in faults {
                 control::fault(fault);
-                assert_eq!(run().err(), Some(Error::Corrupt), "{fault}");
+                assert_eq!(run().err(), Some(EngineError::Corrupt), "{fault}");
                 control::fault("");
                 assert!(run().unwrap().bytes == right.bytes, "{fault}");
             }
@@ -176,14 +175,20 @@ fn right_matrices_are_not_refused_because_of_wrong_results() {
         // A row with an unused bit, and a pivot that another one replaces.
         for fault in ["gf2_to_strips:2:flip6", "gf2_leading_columns:1:flip3"] {
             control::fault(fault);
-            assert_eq!(run().err(), Some(Error::Corrupt), "{fault}");
+            assert_eq!(run().err(), Some(EngineError::Corrupt), "{fault}");
             control::fault("");
             run().unwrap();
         }
         let zero = matrix(2, 300, |row, column| row == 0 && column == 5);
         let refused = Elimination { pivots: Some(zero), ..Elimination::reduction() };
         let error = refused.run(&executor, &JobControl::default()).unwrap_err();
-        assert!(matches!(error, Error::Step { problem: FieldProblem::Zero, .. }), "{error:?}");
+        assert!(
+            matches!(
+                error,
+                EngineError::Input(InputError::Invalid { problem: FieldProblem::Zero, .. })
+            ),
+            "{error:?}"
+        );
     });
 }
 
@@ -218,7 +223,7 @@ pub fn count_stops(
                 assert!(done.bytes == right);
                 return stops;
             }
-            Err(Error::Cancelled) => stops += 1,
+            Err(EngineError::Cancelled) => stops += 1,
             Err(error) => panic!("{error:?}"),
         }
     }
@@ -250,7 +255,7 @@ fn a_cancelled_elimination_does_not_wait_for_its_panels() {
         let job = JobControl::default();
         control::fault("gf2_update:40:hang");
         cancel_soon(&job);
-        assert_eq!(Elimination::long().run(&executor, &job).err(), Some(Error::Cancelled));
+        assert_eq!(Elimination::long().run(&executor, &job).err(), Some(EngineError::Cancelled));
     });
 }
 

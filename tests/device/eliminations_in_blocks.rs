@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use capstan::{
     engine::{JobControl, cpu::ArkworksEngine},
-    error::Error,
+    error::EngineError,
     exec::GpuExecutor,
     verify::Verification,
 };
@@ -46,7 +46,7 @@ fn full_checks_refuse_wrong_eliminations_in_blocks() {
         assert!(is_in_blocks(&right.method), "{}", right.method);
         for fault in faults {
             control::fault(fault);
-            assert_eq!(run().err(), Some(Error::Corrupt), "{fault}");
+            assert_eq!(run().err(), Some(EngineError::Corrupt), "{fault}");
             control::fault("");
             assert!(run().unwrap().bytes == right.bytes, "{fault}");
         }

@@ -7,7 +7,7 @@ use capstan::{
         self, BlockShape, DeviceFault, DeviceLease, DevicePtr, FaultClass, Kernel, KernelModule,
         Stream,
     },
-    error::{Error, Limit},
+    error::{EngineError, Limit},
 };
 
 use crate::rig::{
@@ -134,9 +134,12 @@ fn only_listed_errors_leave_the_device_usable() {
         assert_eq!(driver(code).class(), expected, "{code}");
     }
     assert_eq!(DeviceFault::Hang(Duration::ZERO).class(), FaultClass::Fatal);
-    assert_eq!(Error::from(driver(700)), Error::DeviceLost);
+    assert_eq!(EngineError::from(driver(700)), EngineError::DeviceLost);
     for (requested_bytes, retry_after) in [(9, Some(Duration::from_millis(500))), (10, None)] {
         let full = DeviceFault::OutOfMemory { requested_bytes, free_bytes: 0, total_bytes: 9 };
-        assert_eq!(Error::from(full), Error::Exhausted { limit: Limit::DeviceMemory, retry_after });
+        assert_eq!(
+            EngineError::from(full),
+            EngineError::Exhausted { limit: Limit::DeviceMemory, retry_after }
+        );
     }
 }

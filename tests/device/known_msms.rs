@@ -17,7 +17,7 @@ use capstan::{
         cpu::CpuEngine,
         cuda::{CudaEngine, GpuPolicy, self_test::SelfTestSizes},
     },
-    error::{Error, Limit, Result},
+    error::{EngineError, Limit, Result},
     msm::SplitThresholds,
 };
 
@@ -71,8 +71,8 @@ pub fn pass_count(device: &str) -> usize {
 const SENDER_DELAY: Duration = Duration::from_millis(5);
 
 /// Whether a job failed for lack of device memory.
-pub fn is_exhausted(error: &Error) -> bool {
-    matches!(error, Error::Exhausted { limit: Limit::DeviceMemory, .. })
+pub fn is_exhausted(error: &EngineError) -> bool {
+    matches!(error, EngineError::Exhausted { limit: Limit::DeviceMemory, .. })
 }
 
 /// Points, vectors of scalars for all of them, and what the sums are computed from.

@@ -11,7 +11,7 @@ use capstan::{
         JobControl,
         cuda::{CudaEngine, GpuPolicy, GpuVectors},
     },
-    error::{Error, Result},
+    error::{EngineError, Result},
     field::FieldId,
     sparse::{SparseBuilder, SparseMatrix},
 };
@@ -183,7 +183,7 @@ fn a_product_stops_at_every_check_and_at_every_refused_lease() {
         limit.set(u64::MAX);
         match done {
             Ok(()) => break,
-            Err(Error::Cancelled) => stops += 1,
+            Err(EngineError::Cancelled) => stops += 1,
             Err(error) => panic!("{error:?}"),
         }
         multiply(&engine, &[&matrix], &JobControl::default()).unwrap();

@@ -13,7 +13,7 @@ use capstan::{
         JobControl,
         cuda::{CudaEngine, GpuPolicy},
     },
-    error::{Error, Result},
+    error::{EngineError, Result},
 };
 
 use crate::{
@@ -181,8 +181,8 @@ fn an_msm_stops_at_every_check() {
                 assert!(pass_count(&first) > 1 && pass_count(&second) > 1, "{first}; {second}");
                 break;
             }
-            [Err(Error::Cancelled), Err(Error::Cancelled)] => stops[0] += 1,
-            [Ok(_), Err(Error::Cancelled)] => stops[1] += 1,
+            [Err(EngineError::Cancelled), Err(EngineError::Cancelled)] => stops[0] += 1,
+            [Ok(_), Err(EngineError::Cancelled)] => stops[1] += 1,
             other => panic!("after {checks} checks: {other:?}"),
         }
     }
@@ -200,7 +200,7 @@ fn an_expired_deadline_stops_an_msm() {
     let (object, late) = (case.object(), JobControl::new(Some(Instant::now())));
     // Before its bases are on the device, and after.
     for _ in 0..2 {
-        assert_eq!(case.run_whole(&engine, &object, &late), Err(Error::Deadline));
+        assert_eq!(case.run_whole(&engine, &object, &late), Err(EngineError::Deadline));
         case.run_whole(&engine, &object, &JobControl::default()).unwrap();
     }
 }
@@ -217,7 +217,7 @@ fn a_hang_is_noticed_while_the_job_yields() {
         // The first pass of the MSM, after its scalars were decoded.
         control::fault("cuLaunchKernel:3:hang");
         let lost = case.run_whole(&engine, &object, &yielding).unwrap_err();
-        assert_eq!(lost, Error::DeviceLost);
+        assert_eq!(lost, EngineError::DeviceLost);
         assert!(!rig.gpu.context().is_alive());
     });
 }

@@ -10,7 +10,7 @@ use capstan::{
         cpu::ArkworksEngine,
         cuda::{CudaEngine, GpuPolicy, self_test::SelfTestSizes},
     },
-    error::{Error, Limit, Result},
+    error::{EngineError, Limit, Result},
 };
 use tonic::Code;
 
@@ -119,7 +119,7 @@ fn every_refusal(rig: &DeviceRig, case: &NttCase, ready: bool, refusal: &Refusal
             }
             Err(error) => {
                 let limit = Limit::DeviceMemory;
-                assert!(matches!(&error, Error::Exhausted { limit: l, .. } if *l == limit));
+                assert!(matches!(&error, EngineError::Exhausted { limit: l, .. } if *l == limit));
                 assert!(is_met, "number {nth}: {error:?}");
                 outcomes.failed += 1;
             }
@@ -237,7 +237,7 @@ fn a_transform_stops_at_every_check() {
             let done = case.run(&engine, &JobControl::default());
             limit.set(u64::MAX);
             match done {
-                Err(error) => assert_eq!(error, Error::Cancelled),
+                Err(error) => assert_eq!(error, EngineError::Cancelled),
                 Ok((executor, is_right)) => {
                     assert!(is_right && executor.engine == "cuda", "{executor:?}");
                     assert!(checks > least, "{checks} checks");
@@ -290,7 +290,7 @@ fn checked_transforms_refuse_wrong_results() {
                 let done = checked.run(&engine, &JobControl::default());
                 assert_eq!(
                     done.map(|(executor, _)| executor),
-                    Err(Error::Corrupt),
+                    Err(EngineError::Corrupt),
                     "{name}: {fault}"
                 );
                 // A wrong table is not cached.

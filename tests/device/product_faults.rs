@@ -9,7 +9,7 @@ use capstan::{
         EncodedScalars, JobControl,
         cuda::{GpuPolicy, self_test::SelfTestSizes},
     },
-    error::{Error, Result},
+    error::{EngineError, Result},
     exec::{ElementSink, Executor, GpuExecutor, RunOperands, start_run},
     field::{FieldId, Prime31},
     ops::{
@@ -133,7 +133,7 @@ pub fn value_of(
     let pairs = sources.iter().zip(lengths);
     let inputs: Vec<_> =
         pairs.map(|(source, length)| EncodedScalars::new(encoding, *length, source)).collect();
-    let specs = lengths.iter().map(|length| InputSpec { encoding, count: *length as u64 });
+    let specs = lengths.iter().map(|length| InputSpec::new(encoding, *length as u64));
     let given: Vec<_> = specs.collect();
     let wanted = [OutputSpec { value, kind: OutputKind::Elements }];
     let sink = VecSink::new(count * encoding.width());
@@ -161,7 +161,7 @@ fn check_finds(run: impl Fn(Verification) -> Result<Vec<u8>>, faults: &[&str], w
     for fault in faults {
         control::fault(fault);
         let checked = run(Verification::Probabilistic);
-        assert_eq!(checked.err(), Some(Error::Corrupt), "{what}: {fault}");
+        assert_eq!(checked.err(), Some(EngineError::Corrupt), "{what}: {fault}");
         control::fault("");
         assert!(run(Verification::Probabilistic).unwrap() == right, "{what}: {fault}");
     }

@@ -22,7 +22,7 @@ use capstan::{
         cpu::{ArkworksEngine, CpuEngine},
         cuda::{CudaEngine, GpuPolicy},
     },
-    error::Error,
+    error::EngineError,
 };
 
 use crate::{
@@ -235,9 +235,9 @@ fn cancelled_and_late_transforms_stop() {
     };
     let before = JobControl::default();
     before.cancel();
-    assert_eq!(run(&before), Err(Error::Cancelled));
+    assert_eq!(run(&before), Err(EngineError::Cancelled));
     let late = JobControl::new(Some(Instant::now()));
-    assert_eq!(run(&late), Err(Error::Deadline));
+    assert_eq!(run(&late), Err(EngineError::Deadline));
     assert_eq!(check(&engine, &plan(12, 2), &rows[..3]), "cuda");
     drop(engine);
     assert_eq!(rig.gpu.arena().free_bytes(), rig.gpu.arena().bytes());
@@ -269,7 +269,7 @@ fn jobs_leave_nothing_in_pinned_memory() {
     for delay in [0, 5, 20, 60] {
         let late = JobControl::new(Some(Instant::now() + Duration::from_millis(delay)));
         let stopped = engine.ntt_in_place(&plan(12, 2), &mut rows.clone(), &late);
-        assert!(matches!(stopped, Err(Error::Deadline) | Ok(_)));
+        assert!(matches!(stopped, Err(EngineError::Deadline) | Ok(_)));
         assert_pinned_memory_is_wiped(&rig);
     }
 }
@@ -280,7 +280,7 @@ fn a_lost_device_is_reported() {
         let engine = engine(rig);
         control::fault("cuLaunchKernel:2:700");
         let lost = engine.ntt_in_place(&plan(12, 0), &mut rows(12, 2), &JobControl::default());
-        assert_eq!(lost.unwrap_err(), Error::DeviceLost);
+        assert_eq!(lost.unwrap_err(), EngineError::DeviceLost);
         assert!(!rig.gpu.context().is_alive());
     });
 }

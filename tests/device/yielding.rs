@@ -9,7 +9,7 @@ use std::{
 use capstan::{
     curve::{Fr, G1Affine, scalars::ScalarEncoding},
     engine::JobControl,
-    error::Error,
+    error::EngineError,
     exec::{GpuExecutor, RunOperands, start_run},
     field::FieldId,
     ops::{Operation, OperationProgram, PointwiseOperation, PointwiseStep, PowersStep},
@@ -47,7 +47,11 @@ fn program(length: u32) -> Arc<OperationProgram> {
 
 /// Steps a run of a program of `length` steps, on a device that hangs. Returns the number of calls
 /// before the last one, and its error.
-fn step_to_the_end(executor: &GpuExecutor, length: u32, control: &JobControl) -> (u32, Error) {
+fn step_to_the_end(
+    executor: &GpuExecutor,
+    length: u32,
+    control: &JobControl,
+) -> (u32, EngineError) {
     let outputs = [OutputSpec { value: ValueId(length - 1), kind: OutputKind::Elements }];
     let program = program(length);
     let mut run = start_run(executor, program, &[], &outputs, Verification::None).unwrap();
@@ -72,7 +76,7 @@ fn a_program_that_yields_launches_no_step_before_the_last_one_has_ended() {
         control.set_yielding(true);
         control::fault("cuLaunchKernel:2:hang");
         let (calls, lost) = step_to_the_end(&executor, STEPS, &control);
-        assert_eq!(lost, Error::DeviceLost);
+        assert_eq!(lost, EngineError::DeviceLost);
         // It would have launched all steps at once, and waited at the end.
         assert!(calls > 2 * STEPS, "{calls} calls");
     });
@@ -97,7 +101,7 @@ fn a_cancelled_msm_does_not_wait_for_its_passes() {
         let job = JobControl::default();
         control::fault("cuLaunchKernel:3:hang");
         cancel_soon(&job);
-        assert_eq!(case.run_whole(&engine, &object, &job), Err(Error::Cancelled));
+        assert_eq!(case.run_whole(&engine, &object, &job), Err(EngineError::Cancelled));
     });
 }
 
@@ -109,7 +113,7 @@ fn a_cancelled_program_launches_few_steps_and_does_not_wait_for_them() {
         control::fault("cuLaunchKernel:2:hang");
         cancel_soon(&job);
         let (calls, ended) = step_to_the_end(&executor, 60, &job);
-        assert_eq!(ended, Error::Cancelled);
+        assert_eq!(ended, EngineError::Cancelled);
         assert!(calls < 30, "{calls} steps were launched");
     });
 }

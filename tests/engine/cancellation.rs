@@ -20,7 +20,7 @@ use capstan::{
         EncodedScalars, JobControl, MsmNttEngine, NttPlan, NttRows,
         cpu::{ArkworksEngine, CpuEngine},
     },
-    error::{Error, Result},
+    error::{EngineError, Result},
     exec::{ElementSink, HostExecutor, RunInProgress, RunOperands, start_run},
     field::FieldId,
     ops::{
@@ -86,7 +86,7 @@ pub fn ends_soon<T: Send>(
             before /= 2;
             continue;
         }
-        assert_eq!(result, Err(Error::Cancelled), "{name}");
+        assert_eq!(result, Err(EngineError::Cancelled), "{name}");
         println!("{name}: ends {latency:?} after its cancellation, {rest:?} before its end");
         latencies.push(latency);
     }
@@ -130,9 +130,9 @@ fn end_ntt_soon(name: &str, engine: &dyn MsmNttEngine, lg_n: u32, inverse: bool)
     );
 }
 
-/// The time to wipe a vector.
+/// The time to wipe a vector of which nothing is written yet: the system has to map its pages.
 fn wiping(lg_n: u32) -> Duration {
-    let vector = zeroize::Zeroizing::new(random(lg_n));
+    let vector = zeroize::Zeroizing::new(vec![0_u64; 4 << lg_n]);
     let begun = Instant::now();
     drop(vector);
     begun.elapsed()
@@ -206,7 +206,7 @@ impl OneStep {
     }
 
     fn start(&self) -> Box<dyn RunInProgress> {
-        let input = InputSpec { encoding: ScalarEncoding::Canonical, count: 1 << lg_vector() };
+        let input = InputSpec::new(ScalarEncoding::Canonical, 1 << lg_vector());
         let output = OutputSpec { value: ValueId(1), kind: OutputKind::Elements };
         let (program, verify) = (self.program.clone(), Verification::None);
         start_run(&self.executor, program, &[input], &[output], verify).expect("a valid call")

@@ -13,11 +13,11 @@ use capstan::{
         JobControl,
         cpu::{ArkworksEngine, CpuEngine},
     },
-    error::Result,
+    error::{Result, ServiceError},
     exec::{BusyPoll, HostExecutor, start_run},
     jobs::{
-        BasesImport, ComputeHost, ImportJob, JobBases, JobOwner, JobWaker, JobWork, ProgramJob,
-        ProgramJobInput, ProgramJobOutput, ProgramWork, Scheduler, UncheckedBases,
+        ComputeHost, ImportJob, JobBases, JobOwner, JobWaker, JobWork, ObjectImport, PointsImport,
+        ProgramJob, ProgramJobInput, ProgramJobOutput, ProgramWork, Scheduler, UncheckedBases,
     },
     ops::{SINGLE_STEP, single_msm},
     program::{InputSpec, OutputKind, OutputSpec},
@@ -68,31 +68,34 @@ impl Workplace {
         work: impl FnOnce(JobWaker) -> W,
     ) -> Result<()> {
         let ticket = self.scheduler.submit(JobOwner::default(), control.clone(), work);
-        self.runtime.block_on(ticket).map(drop)
+        self.runtime.block_on(ticket).map(drop).map_err(|error| match error {
+            ServiceError::Engine(error) => error,
+            other => panic!("{other}"),
+        })
     }
 
     fn import(&self, payload: Arc<UploadBuffer>, control: &JobControl) -> Result<()> {
-        let import = BasesImport { encoding: ENCODING, point_count: N, expected_hash: None };
-        let device_time = Arc::new(DeviceTimeBudget::new(None));
-        let host = self.host.clone();
-        self.run(control, |waker| {
-            ImportJob::<G1Affine>::new(host, import, payload, device_time, waker)
-        })
+        let import = ObjectImport {
+            content: PointsImport::<G1Affine>::new(ENCODING, N),
+            payload,
+            expected_hash: None,
+            device_time: Arc::new(DeviceTimeBudget::new(None)),
+        };
+        self.run(control, |waker| ImportJob::new(self.host.clone(), import, waker))
     }
 
     /// An MSM over bases that its request contains.
     fn msm(&self, payload: Arc<UploadBuffer>, control: &JobControl) -> Result<()> {
         let (encoding, count, verify) = (ScalarEncoding::Unsigned(1), N as u64, Verification::None);
         let program = Arc::new(single_msm(Group::G1, 1, N)?);
-        let input = InputSpec { encoding, count };
+        let input = InputSpec::new(encoding, count);
         let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Points };
         let run = start_run(&*self.host.executor, program, &[input], &[output], verify)?;
         let bases = UncheckedBases::new(Group::G1, ENCODING, &self.points, N);
-        let (copy, reduce, first) = Default::default();
         let job = ProgramJob {
             call: "msm",
             run,
-            inputs: vec![ProgramJobInput { payload, copy, encoding, reduce, first, count }],
+            inputs: vec![ProgramJobInput { payload, copy: None, spec: input, first: 0 }],
             input_field: Some("scalars"),
             bases: vec![JobBases::Unchecked(bases)],
             matrices: Vec::new(),

@@ -1,22 +1,19 @@
 //! The public engine: on the CPU, and on a GPU or the emulated one.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use ark_ec::{AffineRepr, CurveGroup, VariableBaseMSM};
 use ark_ff::UniformRand;
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use ark_std::rand::{SeedableRng, rngs::StdRng};
 use capstan::{
-    curve::{Fr, G1Affine, G2Affine, Group, points::CurvePoint},
+    builder::ProgramObject,
+    curve::{Fr, G1Affine, G2Affine, points::CurvePoint},
     engine::{
-        Engine, EngineInput, EngineOptions, EngineOutput, EngineRun, FieldId, NttPlan, Prime31,
-        cuda::DeviceSelection,
-        steps::{
-            EvaluateStep, Gf2EchelonStep, InputStep, IntMulStep, MsmStep, Operation, PowersStep,
-            Program, SparseProductStep, ValueId, Verification,
-        },
+        Engine, EngineInput, EngineOptions, EngineRun, FieldId, NttPlan, Prime31, ProgramBases,
+        ProgramBuilder, Verification, cuda::DeviceSelection,
     },
-    error::{Error, FieldProblem},
+    error::{EngineError, FieldProblem, InputError},
     sparse::{SparseBuilder, SparseMatrix},
 };
 
@@ -88,53 +85,39 @@ fn transforms_of_the_public_engine_match_arkworks() {
 /// One program with vectors over all fields, of which one is an output that is an input.
 #[test]
 fn programs_of_the_public_engine_compute_over_every_field() {
-    let prime = Prime31::BabyBear;
-    let input = |field, length| Operation::from(InputStep { field, rows: 1, length });
-    let [fr, words, bits, limbs] = [0, 1, 2, 3].map(ValueId);
-    let program = Program::new(vec![
-        input(FieldId::Bls12381Fr, 40),
-        input(prime.into(), 3),
-        Operation::from(InputStep { field: FieldId::Gf2, rows: 1, length: 2 }),
-        input(FieldId::Integers, 2),
-        MsmStep { input: fr, group: Group::G1, object_id: [0; 32], offset: 0 }.into(),
-        EvaluateStep { input: words, point: 10_u32.into() }.into(),
-        Gf2EchelonStep { input: bits, columns: 64 }.into(),
-        IntMulStep { inputs: vec![limbs, limbs] }.into(),
-    ]);
-    let program = Arc::new(program.unwrap());
     let points = vec![G1Affine::generator(); 40];
     let scalars: Vec<Fr> = random(40, 3);
     for engine in engines() {
         let bases = engine.bases(&points).unwrap();
-        let run = EngineRun {
-            inputs: vec![
-                EngineInput::Fr(&scalars),
-                EngineInput::Words(&[1, 2, 3]),
-                EngineInput::Bits(&[0b110, 0b011]),
-                EngineInput::Words(&[u32::MAX, u32::MAX]),
-            ],
-            bases: vec![bases.any_group()],
-            outputs: vec![ValueId(4), ValueId(5), ValueId(6), ValueId(7), fr],
-            ..EngineRun::default()
-        };
-        let made = engine.run(&program, run).unwrap();
-        let [
-            EngineOutput::Sums(sums),
-            EngineOutput::Words(value),
-            EngineOutput::Bits(echelon),
-            EngineOutput::Words(square),
-            EngineOutput::Fr(same),
-        ] = &made[..]
-        else {
-            panic!("other outputs")
-        };
-        let sum = G1Affine::from_sums(sums.clone()).unwrap();
-        assert_eq!(sum, [G1Affine::generator() * scalars.iter().sum::<Fr>()]);
-        assert_eq!(value[..], [321]);
+        let mut program = ProgramBuilder::new();
+        let fr = program.input(40).unwrap();
+        let words = program.input_over(FieldId::from(Prime31::BabyBear), 1, 3).unwrap();
+        let bits = program.input_bits(2, 64).unwrap();
+        let limbs = program.input_integers(1, 2).unwrap();
+        let sum = program.msm(&bases, fr).unwrap();
+        let value = program.evaluate(words, 10_u32).unwrap();
+        let echelon = program.gf2_echelon(bits).unwrap();
+        let square = program.int_mul(limbs, limbs).unwrap();
+        let program = program.build().unwrap();
+        let run = EngineRun::new(&program)
+            .input(fr, &scalars)
+            .input(words, &[1_u32, 2, 3][..])
+            .input(bits.vector(), &[0b110_u64, 0b011][..])
+            .input(limbs, &[u32::MAX, u32::MAX][..])
+            .send_points(sum)
+            .send(value)
+            .send(echelon.vector())
+            .send(square)
+            .send(fr);
+        let made = engine.run(run).unwrap();
+        let expected = G1Affine::generator() * scalars.iter().sum::<Fr>();
+        assert_eq!(made.points(sum).unwrap(), [expected]);
+        assert_eq!(made.words(value).unwrap(), [321]);
         // Leading columns are the lowest ones.
-        assert_eq!(echelon[..], [0b101, 0b110]);
-        assert_eq!(square[..], [1, 0, u32::MAX - 1, u32::MAX]);
-        assert!(**same == scalars);
+        assert_eq!(made.bits(echelon.vector()).unwrap(), [0b101, 0b110]);
+        assert_eq!(made.words(square).unwrap(), [1, 0, u32::MAX - 1, u32::MAX]);
+        assert!(made.vector(fr).unwrap() == scalars);
+        assert!(made.vector(words).is_err(), "not an output");
     }
 }
 
@@ -144,48 +127,51 @@ fn wrong_operands_of_the_public_engine_are_refused() {
     for engine in engines() {
         let points = [G1Affine::generator(), outside];
         let refused = engine.bases(&points).err().unwrap();
-        assert_eq!(refused, Error::element("points", 1, FieldProblem::NotOnCurve));
+        assert_eq!(refused, EngineError::element("points", 1, FieldProblem::NotOnCurve));
 
         let bases = engine.bases(&points[..1]).unwrap();
         let refused = engine.msm(&bases, &random::<Fr>(2, 4)).unwrap_err();
         let problem = FieldProblem::TooLong { max: 1, got: 2 };
-        assert_eq!(refused, Error::field("scalars", problem));
+        assert_eq!(refused, EngineError::field("scalars", problem));
 
         for (length, expected) in [(0, 8), (7, 8), (17, 16)] {
             let mut values: Vec<Fr> = random(length, 5);
             let refused = engine.ntt(&mut values, NttPlan::forward(3)).unwrap_err();
             let problem = FieldProblem::Length { expected, got: length as u64 };
-            assert_eq!(refused, Error::field("values", problem));
+            assert_eq!(refused, EngineError::field("values", problem));
         }
         let refused = engine.ntt(&mut random::<Fr>(4, 5), NttPlan::forward(64)).unwrap_err();
-        assert_eq!(refused, Error::field("lg_n", FieldProblem::TooLarge { max: 32 }));
+        assert_eq!(refused, EngineError::field("lg_n", FieldProblem::TooLarge { max: 32 }));
         let zero = NttPlan { coset: Some(Fr::from(0).into()), ..NttPlan::forward(2) };
         let refused = engine.ntt(&mut random::<Fr>(4, 5), zero).unwrap_err();
-        assert_eq!(refused, Error::field("coset", FieldProblem::Zero));
+        assert_eq!(refused, EngineError::field("coset", FieldProblem::Zero));
         let refused = engine.ntt(&mut vec![Fr::from(0); 65_537], NttPlan::forward(0));
         let problem = FieldProblem::TooLong { max: 65_536, got: 65_537 };
-        assert_eq!(refused, Err(Error::field("values", problem)));
+        assert_eq!(refused, Err(EngineError::field("values", problem)));
 
-        let field = FieldId::from(Prime31::BabyBear);
-        let input = InputStep { field, rows: 1, length: 2 };
-        let step = EvaluateStep { input: ValueId(0), point: 1_u32.into() };
-        let program = Arc::new(Program::new(vec![input.into(), step.into()]).unwrap());
-        let run = |inputs: Vec<EngineInput<'_>>, output| {
-            let outputs = vec![ValueId(output)];
-            engine.run(&program, EngineRun { inputs, outputs, ..EngineRun::default() })
+        let mut program = ProgramBuilder::new();
+        let input = program.input_over(FieldId::from(Prime31::BabyBear), 1, 2).unwrap();
+        let value = program.evaluate(input, 1_u32).unwrap();
+        let program = program.build().unwrap();
+        let run = |elements: EngineInput<'_>| {
+            engine.run(EngineRun::new(&program).input(input, elements).send(value))
         };
         let words = [1, 2, 3];
-        assert!(run(vec![EngineInput::Words(&words[..2])], 1).is_ok());
-        let missing = Error::field("inputs", FieldProblem::Length { expected: 1, got: 0 });
-        assert_eq!(run(Vec::new(), 1).err(), Some(missing));
-        assert!(run(vec![EngineInput::Words(&words)], 1).is_err(), "too many elements");
-        let other = Error::element("inputs", 0, FieldProblem::OtherEncoding);
+        assert!(run(EngineInput::Words(&words[..2])).is_ok());
+        let missing = engine.run(EngineRun::new(&program).send(value)).unwrap_err().to_string();
+        assert!(missing.contains("program.steps[0].input"), "{missing}");
+        assert!(run(EngineInput::Words(&words)).is_err(), "too many elements");
+        let other = EngineError::element("inputs", 0, FieldProblem::OtherEncoding);
         // As many bytes as the input has.
-        for input in [EngineInput::Bits(&[1]), EngineInput::Fr(&[Fr::from(1)])] {
-            assert_eq!(run(vec![input], 1).err().as_ref(), Some(&other));
+        for elements in [EngineInput::Bits(&[1]), EngineInput::Fr(&[Fr::from(1)])] {
+            assert_eq!(run(elements).err().as_ref(), Some(&other));
         }
-        assert!(run(vec![EngineInput::Words(&[1, u32::MAX])], 1).is_err(), "not below the prime");
-        assert!(run(vec![EngineInput::Words(&words[..2])], 7).is_err(), "no such step");
+        assert!(run(EngineInput::Words(&[1, u32::MAX])).is_err(), "not below the prime");
+        let mut other = ProgramBuilder::new();
+        let of_other = other.input_over(FieldId::from(Prime31::BabyBear), 1, 2).unwrap();
+        let foreign = EngineRun::new(&program).input(input, &words[..2]).send(of_other);
+        let refused = engine.run(foreign).unwrap_err();
+        assert_eq!(refused, EngineError::element("outputs", 0, FieldProblem::OtherProgram));
     }
 }
 
@@ -199,73 +185,59 @@ fn one_entry(columns: usize) -> SparseMatrix {
 
 #[test]
 fn bases_and_matrices_that_do_not_suit_their_step_are_refused() {
-    let input = |length| InputStep { field: FieldId::Bls12381Fr, rows: 2, length };
-    let step = |group, offset| MsmStep { input: ValueId(0), group, object_id: [0; 32], offset };
     let rows: Vec<Fr> = random(8, 6);
     let sum = |scalars: &[Fr]| G1Affine::generator() * scalars.iter().sum::<Fr>();
     for engine in engines() {
-        let g1 = engine.bases(&[G1Affine::generator(); 6]).unwrap();
-        let g2 = engine.bases(&[G2Affine::generator(); 4]).unwrap().any_group();
-        let run = |group, offset, bases| {
-            let steps = vec![input(4).into(), step(group, offset).into()];
-            let program = Arc::new(Program::new(steps).unwrap());
-            let (inputs, outputs) = (vec![EngineInput::Fr(&rows)], vec![ValueId(1)]);
-            let run = EngineRun { inputs, bases: vec![bases], outputs, ..EngineRun::default() };
-            engine.run(&program, run)
-        };
-        let [EngineOutput::Sums(sums)] = &run(Group::G1, 2, g1.any_group()).unwrap()[..] else {
-            panic!("other outputs")
-        };
-        let sums = G1Affine::from_sums(sums.clone()).unwrap();
-        assert_eq!(sums, [sum(&rows[..4]), sum(&rows[4..])]);
-        let few = |count| g1.slice(0, count).unwrap().any_group();
-        let wrong = [
-            (Group::G1, 0, few(3), "input"),
-            (Group::G1, 0, few(0), "input"),
-            (Group::G1, 3, g1.any_group(), "offset"),
-            (Group::G1, 0, g2.clone(), "group"),
-            (Group::G2, 0, g1.any_group(), "group"),
-        ];
-        for (group, offset, bases, field) in wrong {
-            let refused = run(group, offset, bases).unwrap_err().to_string();
-            assert!(refused.contains(&format!("program.steps[1].msm.{field}")), "{refused}");
+        let bases = engine.bases(&[G1Affine::generator(); 6]).unwrap();
+        let mut program = ProgramBuilder::new();
+        let input = program.input_rows(2, 4).unwrap();
+        let sums = program.msm(&bases.slice(2, 4).unwrap(), input).unwrap();
+        for count in [0, 3] {
+            let few = bases.slice(0, count).unwrap();
+            let refused = program.msm(&few, input).unwrap_err().to_string();
+            assert!(refused.contains("program.steps[2].msm.input"), "{refused}");
         }
-
-        let step = SparseProductStep { input: ValueId(0), object_id: [0; 32], rows: 2, terms: 1 };
-        let program = Arc::new(Program::new(vec![input(4).into(), step.into()]).unwrap());
-        let product = |columns| {
-            let run = EngineRun {
-                inputs: vec![EngineInput::Fr(&rows)],
-                matrices: vec![one_entry(columns)],
-                outputs: vec![ValueId(1)],
-                ..EngineRun::default()
-            };
-            engine.run(&program, run)
-        };
-        let [EngineOutput::Fr(made)] = &product(4).unwrap()[..] else { panic!("other outputs") };
+        let product = program.multiply_sparse(engine.matrix(&one_entry(4)), input).unwrap();
+        let refused = program.multiply_sparse(engine.matrix(&one_entry(5)), input).unwrap_err();
+        let refused = refused.to_string();
+        assert!(refused.contains("program.steps[3].sparse_product.input"), "{refused}");
+        let program = program.build().unwrap();
+        let run = EngineRun::new(&program).input(input, &rows).send_points(sums).send(product);
+        let made = engine.run(run).unwrap();
+        assert_eq!(made.points(sums).unwrap(), [sum(&rows[..4]), sum(&rows[4..])]);
         let zero = Fr::from(0);
-        assert_eq!(made[..], [zero, rows[0] * Fr::from(3), zero, rows[4] * Fr::from(3)]);
-        let refused = product(5).unwrap_err().to_string();
-        assert!(refused.contains("program.steps[1].sparse_product.input"), "{refused}");
+        let expected = [zero, rows[0] * Fr::from(3), zero, rows[4] * Fr::from(3)];
+        assert_eq!(made.vector(product).unwrap(), expected);
+
+        // Named by an id that no engine gave.
+        let object = ProgramObject { id: [7; 32], keeper: None };
+        let foreign = ProgramBases::<G1Affine>::new(object, 0, 4);
+        let mut program = ProgramBuilder::new();
+        let input = program.input_rows(2, 4).unwrap();
+        let sums = program.msm(&foreign, input).unwrap();
+        let program = program.build().unwrap();
+        let run = EngineRun::new(&program).input(input, &rows).send_points(sums);
+        assert_eq!(engine.run(run).unwrap_err(), InputError::NotFound.into());
     }
 }
 
 /// Also in a task of a pool, from which runs move to another thread.
 #[test]
 fn values_that_fit_in_no_memory_are_refused() {
-    let powers = |length| PowersStep {
-        field: FieldId::Bls12381Fr,
-        base: Fr::from(2).into(),
-        first: Fr::from(1).into(),
-        length,
-    };
     for engine in engines() {
-        let run = |length| {
-            let program = Arc::new(Program::new(vec![powers(length).into()]).unwrap());
-            engine.run(&program, EngineRun { outputs: vec![ValueId(0)], ..EngineRun::default() })
+        let run = |length| -> Result<_, EngineError> {
+            let mut program = ProgramBuilder::new();
+            let powers = program.powers(Fr::from(1), Fr::from(2), length)?;
+            let program = program.build()?;
+            let made = engine.run(EngineRun::new(&program).send(powers))?;
+            Ok(made.vector(powers).map(<[Fr]>::to_vec)?)
         };
         let refused = run(1 << 40).unwrap_err();
-        let Error::Invalid { problem: FieldProblem::NoMemory { bytes }, .. } = refused else {
+        let EngineError::Input(InputError::Invalid {
+            problem: FieldProblem::NoMemory { bytes },
+            ..
+        }) = refused
+        else {
             panic!("{refused}")
         };
         assert!(bytes >= 32 << 40, "{bytes} bytes");
@@ -274,5 +246,5 @@ fn values_that_fit_in_no_memory_are_refused() {
     }
     let wrong = EngineOptions { gpus: false, memory_percent: 0, ..EngineOptions::default() };
     let refused = Engine::with(wrong).err();
-    assert_eq!(refused, Some(Error::field("memory_percent", FieldProblem::OutOfRange)));
+    assert_eq!(refused, Some(EngineError::field("memory_percent", FieldProblem::OutOfRange)));
 }

@@ -14,8 +14,9 @@ use capstan::{
         points::{CurvePoint, PointSlice},
         scalars::{ScalarEncoding, encode_fr},
     },
-    engine::{ElementNames, EncodedScalars, JobControl, MsmNttEngine, MsmRun},
-    error::{Error, FieldProblem, Result},
+    engine::{EncodedScalars, JobControl, MsmNttEngine, MsmRun},
+    error::{EngineError, FieldProblem, Result},
+    program::InputSpec,
 };
 
 /// More points than most tests use.
@@ -284,9 +285,9 @@ pub fn stops_on_cancellation_and_deadline(engine: &dyn MsmNttEngine) {
     let mut absorb = |control: &JobControl| values.absorb_under(control, run.as_mut(), 0, 0, 200);
     let cancelled = JobControl::default();
     cancelled.cancel();
-    assert_eq!(absorb(&cancelled), Err(Error::Cancelled));
+    assert_eq!(absorb(&cancelled), Err(EngineError::Cancelled));
     let late = JobControl::new(Some(std::time::Instant::now()));
-    assert_eq!(absorb(&late), Err(Error::Deadline));
+    assert_eq!(absorb(&late), Err(EngineError::Deadline));
 }
 
 /// Each encoding gives the sum of the values that it encodes. A scalar that is not canonical is
@@ -312,18 +313,20 @@ pub fn encodings_are_checked(engine: &dyn MsmNttEngine) {
         [(ScalarEncoding::Canonical, canonical), (ScalarEncoding::Montgomery, montgomery)]
     {
         let bytes = &integers[..];
-        let names = ElementNames { field: "here", first: 1000 };
-        let scalars = EncodedScalars { names, ..EncodedScalars::new(encoding, N, &bytes) };
         let sum = |reduce| {
             let mut run = engine.msm(G1Affine::into_bases(points.clone()), 1)?;
-            let scalars = EncodedScalars { reduce, ..scalars };
+            let spec = InputSpec { encoding, count: N as u64, reduce };
+            let scalars = EncodedScalars { spec, first: 1000, source: &bytes };
             run.absorb(0, 0, &scalars, &JobControl::default())?;
             run.finish().map(|computed| computed.sums)
         };
         assert_eq!(G1Affine::from_sums(sum(true).unwrap()).unwrap()[0], bases.sum(&expected));
         match sum(false) {
             Err(error) => {
-                assert_eq!(error, Error::element("here", 1041, FieldProblem::NotCanonical))
+                assert_eq!(
+                    error,
+                    EngineError::element("elements", 1041, FieldProblem::NotCanonical)
+                )
             }
             Ok(_) => panic!("accepted a scalar that is not canonical"),
         }

@@ -9,10 +9,11 @@ use capstan::{
         scalars::{ScalarEncoding, encode_fr},
     },
     engine::{
-        ElementNames, EncodedScalars, JobControl, MsmNttEngine, NttPlan, NttRows,
+        EncodedScalars, JobControl, MsmNttEngine, NttPlan, NttRows,
         cpu::{ArkworksEngine, CpuEngine},
     },
-    error::{Error, FieldProblem},
+    error::{EngineError, FieldPath, FieldProblem, InputError},
+    program::InputSpec,
 };
 
 use crate::vec_sink::VecSink;
@@ -139,13 +140,19 @@ pub fn refuses_invalid_plans(engine: &dyn MsmNttEngine) {
     };
     let go = JobControl::default();
     assert!(run(&plan, 8, &go).is_ok());
-    assert!(matches!(run(&plan, 7, &go), Err(Error::Internal(_))));
+    assert!(matches!(run(&plan, 7, &go), Err(EngineError::Internal(_))));
     let huge = NttPlan { lg_n: 33, ..plan };
-    assert!(matches!(run(&huge, 8, &go), Err(Error::Invalid { field: "lg_n", .. })));
+    let is_about = |refused: Option<EngineError>, name| match refused {
+        Some(EngineError::Input(InputError::Invalid { path, .. })) => {
+            path == FieldPath::Field(name)
+        }
+        _ => false,
+    };
+    assert!(is_about(run(&huge, 8, &go).err(), "lg_n"));
     let zero = NttPlan { coset: Some(Fr::ZERO), ..plan };
-    assert!(matches!(run(&zero, 8, &go), Err(Error::Invalid { field: "coset", .. })));
+    assert!(is_about(run(&zero, 8, &go).err(), "coset"));
     go.cancel();
-    assert_eq!(run(&plan, 8, &go), Err(Error::Cancelled));
+    assert_eq!(run(&plan, 8, &go), Err(EngineError::Cancelled));
 }
 
 /// Rows shorter than the transform, in each encoding, with elements that are not canonical.
@@ -160,12 +167,8 @@ pub fn encodings_are_checked(engine: &dyn MsmNttEngine) {
         let mut bytes = vec![0; 32 * ROWS * LENGTH];
         encode_fr(from, &elements[..ROWS * LENGTH], &mut bytes);
         let run = |bytes: &[u8], reduce| {
-            let names = ElementNames { field: "here", first: 500 };
-            let input = EncodedScalars {
-                reduce,
-                names,
-                ..EncodedScalars::new(from, ROWS * LENGTH, &bytes)
-            };
+            let spec = InputSpec { encoding: from, count: (ROWS * LENGTH) as u64, reduce };
+            let input = EncodedScalars { spec, first: 500, source: &bytes };
             let output = VecSink::new((ROWS * 32) << LG_N);
             let (count, row_length, check) = (ROWS, LENGTH, i % 2 == 0);
             let rows = NttRows {
@@ -198,7 +201,7 @@ pub fn encodings_are_checked(engine: &dyn MsmNttEngine) {
             element.copy_from_slice(&value.to_bytes_le());
         }
         assert!(run(&bytes, true).unwrap() == expected, "{plan:?}");
-        let refused = Error::element("here", 540, FieldProblem::NotCanonical);
+        let refused = EngineError::element("elements", 540, FieldProblem::NotCanonical);
         assert_eq!(run(&bytes, false), Err(refused), "{plan:?}");
     }
 }

@@ -4,7 +4,7 @@
 use capstan::{
     curve::NttPlan,
     engine::{JobControl, MsmNttEngine},
-    error::{Error, FieldProblem},
+    error::{EngineError, FieldProblem},
     field::{Element31, Field31, Prime31},
 };
 
@@ -38,7 +38,7 @@ fn transform(
     prime: Prime31,
     plan: &NttPlan<u32>,
     rows: &[Vec<u32>],
-) -> Result<Vec<Vec<u32>>, Error> {
+) -> Result<Vec<Vec<u32>>, EngineError> {
     let field = Field31::new(prime);
     let plan = plan.with_coset(plan.coset.map(|generator| field.element(generator)));
     let elements = |row: &Vec<u32>| row.iter().map(|value| field.element(*value)).collect();
@@ -129,10 +129,10 @@ pub fn refuses_invalid_plans(engine: &dyn MsmNttEngine) {
     for prime in Prime31::ALL {
         let max = prime.two_adicity();
         let plan = plans(max + 1, None).next().unwrap();
-        let too_large = Error::field("lg_n", FieldProblem::TooLarge { max: max.into() });
+        let too_large = EngineError::field("lg_n", FieldProblem::TooLarge { max: max.into() });
         assert_eq!(transform(engine, *prime, &plan, &[]).err(), Some(too_large), "{prime}");
         let plan = plans(3, None).next().unwrap();
         let wrong = transform(engine, *prime, &plan, &[vec![1; 8], vec![1; 4]]);
-        assert!(matches!(wrong, Err(Error::Internal(_))), "{prime}");
+        assert!(matches!(wrong, Err(EngineError::Internal(_))), "{prime}");
     }
 }

@@ -13,8 +13,12 @@ use ark_ff::{One, UniformRand, Zero};
 use ark_groth16::prepare_verifying_key;
 use ark_std::rand::{SeedableRng, rngs::StdRng};
 use capstan::{
-    client::{Client, Fr, Progress, PutOptions, RunOptions, Verification},
-    groth16::{Blinding, Groth16Error, Groth16Key, Groth16Prover, assign, synthesize},
+    client::{Client, Fleet, Fr, Progress, PutOptions, RunOptions, Verification},
+    engine::{Engine, EngineOptions},
+    groth16::{
+        Blinding, Groth16Error, Groth16Key, Groth16Prover, SynthesizedCircuit, assign, synthesize,
+    },
+    runner::ProgramRunner,
 };
 use futures_util::StreamExt;
 
@@ -44,6 +48,35 @@ async fn proofs_equal_those_of_ark_groth16() {
             let verifies = |y| ArkProver::verify_proof(&verifying_key, &proof, &[y]).unwrap();
             assert!(verifies(circuit.y()) && !verifies(circuit.y() + Fr::from(1)));
         }
+    }
+}
+
+/// The engine in this process, and a fleet of servers of which neither has the key.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_runner_makes_the_same_proofs() {
+    let fixture = ProofFixture::new(Powers::new(7, 40, 1)).await;
+    let options = EngineOptions { threads: 2, gpus: false, ..EngineOptions::default() };
+    prove_on(&Engine::with(options).unwrap(), &fixture).await;
+    let servers = [server(), server()];
+    let clients = servers.each_ref().map(|server| Client::builder(&server.target));
+    prove_on(&Fleet::connect(clients).await.unwrap(), &fixture).await;
+}
+
+async fn prove_on(runner: &impl ProgramRunner, fixture: &ProofFixture) {
+    let circuit = Powers::new(9, 40, 1);
+    let SynthesizedCircuit { matrices, assignment, .. } = synthesize(circuit).unwrap();
+    let key = Groth16Key::register(runner, &fixture.proving_key, matrices).await.unwrap();
+    let (r, s) = (Fr::from(5), Fr::from(6));
+    let expected =
+        ArkProver::create_proof_with_reduction(circuit, &fixture.proving_key, r, s).unwrap();
+    for verify in [Verification::None, Verification::Probabilistic, Verification::Full] {
+        let options = RunOptions { verify, ..RunOptions::default() };
+        let prover = Groth16Prover::new(runner, &key).with_check().with_options(options);
+        let proof = prover.prove_blinded(assignment.clone(), Blinding { r, s }).await.unwrap();
+        assert_eq!(proof, expected, "{verify:?}");
+        let batch = vec![assignment.clone(), assignment.clone()];
+        let proofs = prover.prove_batch(batch, &mut StdRng::seed_from_u64(3)).await.unwrap();
+        assert_eq!(proofs.len(), 2);
     }
 }
 

@@ -2,8 +2,9 @@
 
 use capstan::{
     curve::NttPlan,
+    device::DeviceFault,
     engine::{JobControl, MsmNttEngine, cpu::CpuEngine},
-    error::{Error, FieldProblem},
+    error::{FieldProblem, InputError},
     field::{Element31, Field31, Prime31, VectorElements},
     ntt31::{Cut31, Ntt31Device},
 };
@@ -191,13 +192,22 @@ fn transforms_that_are_impossible_are_refused() {
         let too_long = transforms(lg_n, None).next().unwrap();
         let max = u64::from(lg_n - 1);
         let refused = device.plan(field, &too_long, 1).err();
-        assert_eq!(refused, Some(Error::field("lg_n", FieldProblem::TooLarge { max })));
+        assert_eq!(
+            refused,
+            Some(DeviceFault::Input(InputError::field("lg_n", FieldProblem::TooLarge { max })))
+        );
         let on_zero = transforms(4, Some(Element31::default())).next().unwrap();
         let refused = device.plan(field, &on_zero, 1).err();
-        assert_eq!(refused, Some(Error::field("coset", FieldProblem::Zero)));
+        assert_eq!(
+            refused,
+            Some(DeviceFault::Input(InputError::field("coset", FieldProblem::Zero)))
+        );
         let transform = transforms(11, None).next().unwrap();
         let cut = Cut31 { lg_radices: &[5, 6], is_wide: false };
-        assert!(matches!(device.plan_cut(field, &transform, cut), Err(Error::Internal(_))));
+        assert!(matches!(
+            device.plan_cut(field, &transform, cut),
+            Err(DeviceFault::KernelMismatch { .. })
+        ));
         let plan = device.plan(field, &transform, 1).unwrap();
         let data = case.rig.lease::<u32>(1 << 11);
         for rows in [1, 2] {

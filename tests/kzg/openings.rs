@@ -4,7 +4,8 @@ use ark_ec::{AffineRepr, CurveGroup};
 use ark_std::UniformRand;
 use capstan::{
     client::{Fr, G1Affine, RunOptions, Verification},
-    kzg::{KzgOpening, KzgPolynomial, KzgProver},
+    engine::{Engine, EngineOptions},
+    kzg::{KzgKey, KzgOpening, KzgPolynomial, KzgProver},
 };
 
 use crate::kzg::{KzgFixture, LENGTH, POINTS, evaluate};
@@ -31,6 +32,25 @@ async fn one_polynomial_is_opened_at_one_point() {
         assert!(length == 1 || !verifies(z + Fr::from(1), value, proof));
         assert!(!verifies(z, value, (proof + G1Affine::generator()).into_affine()));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_engine_in_this_process_opens_the_same() {
+    let mut fixture = KzgFixture::new().await;
+    let options = EngineOptions { threads: 2, gpus: false, ..EngineOptions::default() };
+    let engine = Engine::with(options).unwrap();
+    let key = KzgKey::register(&engine, &fixture.powers).await.unwrap();
+    let prover = KzgProver::new(&engine, &key);
+    let polynomials: Vec<_> = [3, LENGTH].map(|n| fixture.polynomial(n)).into();
+    let z = Fr::rand(&mut fixture.random);
+    let of_server = KzgProver::new(&fixture.client, &fixture.key);
+    let opened = of_server.commit_and_open(&polynomials[1], z).await.unwrap();
+    assert_eq!(prover.commit_and_open(&polynomials[1], z).await.unwrap(), opened);
+    let points = [z, Fr::from(1)];
+    let values = prover.evaluate(&polynomials, &points).await.unwrap();
+    assert_eq!(values, of_server.evaluate(&polynomials, &points).await.unwrap());
+    let proof = prover.open_batch(&polynomials, &points, z).await.unwrap();
+    assert_eq!(proof, of_server.open_batch(&polynomials, &points, z).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]

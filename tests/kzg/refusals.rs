@@ -1,13 +1,13 @@
 //! Wrong arguments are refused before anything is sent.
 
 use capstan::{
-    client::{Fr, G1Affine, G2Affine, Result},
+    client::{Fr, G1Affine, G2Affine},
     kzg::{KzgProver, KzgVerifier},
 };
 
 use crate::kzg::{KzgFixture, LENGTH, POINTS};
 
-fn message<T>(refused: Result<T>) -> String {
+fn message<T, E: ToString>(refused: Result<T, E>) -> String {
     refused.err().map_or("accepted".to_owned(), |error| error.to_string())
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use capstan::{
     buffer::{ByteSink, PayloadPool, PayloadView, ProgressListener, Quota, UploadBuffer},
-    error::{Error, Limit},
+    error::{EngineError, Limit},
 };
 use shuttle::{sync::mpsc::channel, thread};
 
@@ -130,7 +130,7 @@ fn whoever_waits_for_bytes_hears_of_the_last_one() {
 fn the_first_failure_is_kept_and_ends_writers() {
     check(|| {
         let payload = Arc::new(UploadBuffer::new(&pool(), LEN, vec![]));
-        let failures = [Error::Cancelled, Error::Deadline].map(|error| {
+        let failures = [EngineError::Cancelled, EngineError::Deadline].map(|error| {
             let payload = payload.clone();
             thread::spawn(move || {
                 payload.fail(error);

@@ -5,7 +5,7 @@ use std::{panic::resume_unwind, sync::Arc, time::Duration};
 use capstan::{
     curve::scalars::ScalarEncoding,
     engine::{DeviceInfo, JobControl, MsmNttEngine},
-    error::Result,
+    error::{EngineError, Result},
     exec::{
         AwaitedElements, Executor, ModelledTime, OutputWrites, ProgramPlan, RunCall, RunInProgress,
         RunOperands, RunReport,
@@ -15,7 +15,7 @@ use capstan::{
     program::{InputSpec, OutputKind, OutputSpec, ValueId},
     worker::{
         failure::WorkerFailure,
-        message::{Advanced, CallToRun, NamedObjects, PlacedInput, PlacedOutput, RunState},
+        message::{Advanced, CallToRun, NamedObjects, PlacedOutput, RunState},
         running::{RunningCall, RunningObjects, Runs},
     },
 };
@@ -112,11 +112,11 @@ fn objects() -> RunningObjects {
 
 fn call() -> CallToRun {
     let step = InputStep { field: FieldId::Bls12381Fr, rows: 1, length: 4 };
-    let spec = InputSpec { encoding: ScalarEncoding::Canonical, count: 4 };
+    let spec = InputSpec::new(ScalarEncoding::Canonical, 4);
     let output = OutputSpec { value: ValueId(0), kind: OutputKind::Elements };
     CallToRun {
         program: OperationProgram::new(vec![step.into()]).expect("a program").into(),
-        inputs: vec![PlacedInput { spec, reduce: false }],
+        inputs: vec![spec],
         outputs: vec![PlacedOutput { spec: output, vector: None, is_early: false }],
         objects: NamedObjects::default(),
         is_checked: false,
@@ -153,7 +153,10 @@ fn advance_to_the_end(runs: &Runs, executor: &SteppingExecutor) -> Result<u64, W
 /// Asserts that nothing of the run is left, once the wiper has ended.
 fn assert_gone(runs: Arc<Runs>, executor: &SteppingExecutor) {
     let unknown = advance(&runs, executor, false).err();
-    assert!(matches!(unknown, Some(WorkerFailure::Internal(_))), "the run is still known");
+    assert!(
+        matches!(unknown, Some(WorkerFailure::Engine(EngineError::Internal(_)))),
+        "the run is still known"
+    );
     drop(runs);
     let Counts { begun, dropped, .. } = &*executor.counts;
     while dropped.load(Ordering::SeqCst) < begun.load(Ordering::SeqCst) {
@@ -181,7 +184,7 @@ fn a_run_is_advanced_cancelled_or_ended_but_never_left() {
         control.join().unwrap();
         match lane.join().unwrap() {
             Ok(requests) => assert_eq!(requests, STEPS),
-            Err(failure) => assert_eq!(failure, WorkerFailure::Cancelled),
+            Err(failure) => assert_eq!(failure, WorkerFailure::Engine(EngineError::Cancelled)),
         }
         assert_gone(runs, &executor);
     });
@@ -203,7 +206,11 @@ fn a_run_that_the_server_gives_up_is_dropped_once() {
         };
         control.join().unwrap();
         match lane.join().unwrap() {
-            Ok(_) | Err(WorkerFailure::Cancelled | WorkerFailure::Internal(_)) => {}
+            Ok(_)
+            | Err(
+                WorkerFailure::Engine(EngineError::Cancelled)
+                | WorkerFailure::Engine(EngineError::Internal(_)),
+            ) => {}
             Err(other) => panic!("{other:?}"),
         }
         assert_gone(runs, &executor);
@@ -224,7 +231,11 @@ fn a_run_that_panics_leaves_the_table() {
         };
         control.join().unwrap();
         let failure = lane.join().unwrap().expect_err("it panics or is cancelled");
-        assert!(matches!(failure, WorkerFailure::Internal(_) | WorkerFailure::Cancelled));
+        assert!(matches!(
+            failure,
+            WorkerFailure::Engine(EngineError::Internal(_))
+                | WorkerFailure::Engine(EngineError::Cancelled)
+        ));
         assert_gone(runs, &executor);
     });
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use capstan::{
     engine::JobControl,
-    error::{Error, Result},
+    error::ServiceError,
     exec::BusyPoll,
     jobs::{JobOwner, JobTicket, JobWaker, JobWork, Scheduler},
 };
@@ -45,7 +45,7 @@ impl JobWork for Pieces {
         self.is_computed_elsewhere && self.is_ready()
     }
 
-    fn step(&mut self, _: &JobControl) -> Result<Option<usize>> {
+    fn step(&mut self, _: &JobControl) -> Result<Option<usize>, ServiceError> {
         assert!(self.is_ready(), "stepped without data");
         assert_eq!(self.counts.running.fetch_add(1, Ordering::SeqCst), 0, "stepped twice at once");
         self.done += 1;
@@ -158,9 +158,9 @@ fn a_shutdown_answers_every_ticket_and_ends_every_thread() {
         let closer = thread::spawn(move || drop(scheduler));
         match block_on(with_data.ticket) {
             Ok(finished) => assert_eq!(finished.output, 2),
-            Err(error) => assert_eq!(error, Error::Cancelled),
+            Err(error) => assert_eq!(error, ServiceError::CANCELLED),
         }
-        assert_eq!(block_on(without_data.ticket).err(), Some(Error::Cancelled));
+        assert_eq!(block_on(without_data.ticket).err(), Some(ServiceError::CANCELLED));
         sender.join().unwrap();
         closer.join().unwrap();
         // The checker fails if a thread of the scheduler does not end.

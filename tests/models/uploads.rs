@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use capstan::{
     buffer::{PayloadPool, Quota, UploadBuffer},
     curve::scalars::ScalarEncoding,
-    error::{Error, FieldProblem, Limit, Result},
+    error::{EngineError, FieldProblem, Limit, ServiceError},
     store::{StoredUpload, UploadHeader, UploadOutcome, UploadOwner, Uploads},
     tenant::{Tenant, Tenants},
     wire::decode::{UploadId, VectorUploadHeader},
@@ -48,7 +48,7 @@ impl Store {
         UploadOwner::of_tenant(&self.tenant)
     }
 
-    fn open(&self, streams: u32) -> Result<Arc<StoredUpload>> {
+    fn open(&self, streams: u32) -> Result<Arc<StoredUpload>, ServiceError> {
         self.uploads.open(self.owner(), &UploadHeader::Vector(vector(streams)), |bytes| {
             self.admitted.fetch_add(1, Ordering::SeqCst);
             Ok(vec![self.budget.acquire(bytes)?])
@@ -56,7 +56,12 @@ impl Store {
     }
 
     /// Sends some bytes on a new stream, which ends properly.
-    fn send(&self, streams: u32, offset: u64, len: usize) -> Result<Arc<StoredUpload>> {
+    fn send(
+        &self,
+        streams: u32,
+        offset: u64,
+        len: usize,
+    ) -> Result<Arc<StoredUpload>, ServiceError> {
         let upload = self.open(streams)?;
         let stream = upload.begin_stream()?;
         upload.write(offset, &vec![7; len])?;
@@ -65,7 +70,7 @@ impl Store {
     }
 
     /// Like [`Self::send`], but the connection breaks.
-    fn send_and_break(&self, offset: u64, len: usize) -> Result<()> {
+    fn send_and_break(&self, offset: u64, len: usize) -> Result<(), ServiceError> {
         let upload = self.open(2)?;
         let _broken = upload.begin_stream()?;
         upload.write(offset, &vec![7; len]).map(drop)
@@ -86,7 +91,7 @@ fn spawn<T: Send + 'static>(
     thread::spawn(move || lane(&store))
 }
 
-fn concluded(upload: &StoredUpload) -> Result<()> {
+fn concluded(upload: &StoredUpload) -> Result<(), ServiceError> {
     let outcome = block_on(upload.concluded())?;
     assert!(matches!(outcome, UploadOutcome::Vector));
     assert!(upload.payload.is_complete(), "concluded before it was complete");
@@ -134,7 +139,7 @@ fn lanes_that_all_end_without_a_byte_fail_the_upload() {
         let [upload, _] = lanes.map(|lane| lane.join().unwrap().expect("room"));
         // Not only after the idle timeout: all lanes have ended here.
         let problem = FieldProblem::Length { expected: LEN, got: LEN - 1 };
-        assert_eq!(upload.payload.failure(), Some(Error::field("chunk", problem)));
+        assert_eq!(upload.payload.failure(), Some(EngineError::field("chunk", problem)));
         assert!(concluded(&upload).is_err());
     });
 }
@@ -157,14 +162,14 @@ fn an_upload_that_expires_or_is_released_ends_once() {
                     let outcome = concluded(&upload);
                     assert_eq!(concluded(&upload), outcome, "concluded twice");
                 }
-                Ok::<_, Error>(())
+                Ok::<_, ServiceError>(())
             })
         });
         let sweeper =
             spawn(&store, |store| store.uploads.drop_idle(Duration::ZERO, DAY, Duration::ZERO));
         let release = spawn(&store, |store| {
             match store.uploads.release(store.tenant.id, UploadId([1; 16])) {
-                Ok(()) | Err(Error::NotFound) => {}
+                Ok(()) | Err(ServiceError::NOT_FOUND) => {}
                 Err(other) => panic!("{other}"),
             }
         });
@@ -212,7 +217,7 @@ fn a_vector_to_keep_and_an_upload_never_share_an_id() {
             // It replaces a complete upload, or the lane has found it.
             Ok(()) => assert_eq!(held.payload.copy(0, 1), [9]),
             Err(error) => {
-                assert_eq!(error, Error::UploadConflict);
+                assert_eq!(error, ServiceError::UploadConflict);
                 assert!(Arc::ptr_eq(&held, &upload));
             }
         }

@@ -14,22 +14,21 @@ use std::{
 use capstan::{
     curve::Fr,
     device::DeviceLimits,
-    engine::{JobControl, MsmNttEngine, cpu::CpuEngine, cuda::GpuFacts},
-    error::{Error, Result},
+    engine::{ExecutedBy, JobControl, MsmNttEngine, cpu::CpuEngine, cuda::GpuFacts},
+    error::{EngineError, Result},
     exec::{
         HostExecutor, ModelledTime, OutputWrites, ProgramPlan, RunCall, RunInProgress, RunOperands,
-        RunReport,
+        RunReport, StepReport,
     },
     field::FieldId,
     ops::{OperationProgram, PowersStep},
     program::{OutputKind, OutputSpec, ValueId},
-    verify::Verification,
     worker::{
         SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings,
         failure::WorkerFailure,
         message::{
-            AdvanceRequest, Advanced, ControlReply, ControlRequest, FinishedRun, FinishedStep,
-            LaneOutcome, LaneReply, LaneRequest, RunState, ServeTask, WorkerTask,
+            AdvanceRequest, Advanced, ControlReply, ControlRequest, LaneOutcome, LaneReply,
+            LaneRequest, RunState, ServeTask, WorkerTask,
         },
         pool::WorkerPool,
         process::StartedWorker,
@@ -109,7 +108,11 @@ impl Served {
         let requests = match (known, begin) {
             (None, Some(_)) => 1,
             (Some(requests), None) => requests + 1,
-            _ => return LaneOutcome::Failed(WorkerFailure::Internal("begun twice".into())),
+            _ => {
+                return LaneOutcome::Failed(WorkerFailure::Engine(EngineError::Internal(
+                    "begun twice".into(),
+                )));
+            }
         };
         self.runs.insert(run, requests);
         let state = match requests {
@@ -127,21 +130,10 @@ fn device_name(yields: bool) -> &'static str {
     if yields { "yielding" } else { "hurrying" }
 }
 
-fn finished(yields: bool) -> FinishedRun {
-    let step = FinishedStep {
-        duration: Duration::ZERO,
-        method: String::new(),
-        verified: Verification::None,
-        verify_time: Duration::ZERO,
-    };
-    FinishedRun {
-        points: vec![None],
-        steps: vec![step],
-        engine: "cuda".into(),
-        device: device_name(yields).into(),
-        stages: vec![],
-        checked_on_device: false,
-    }
+fn finished(yields: bool) -> RunReport {
+    let device = device_name(yields).into();
+    let executor = ExecutedBy { engine: "cuda", device, ..ExecutedBy::default() };
+    RunReport { points: vec![None], steps: vec![StepReport::not_run("powers")], executor }
 }
 
 fn settings() -> WorkerPoolSettings {
@@ -219,7 +211,7 @@ fn compute(pool: &Arc<WorkerPool>) -> Result<RunReport> {
         if let Some(report) = run.step(&operands, &control)? {
             assert_eq!(report.executor.device, device_name(yields));
             let again = run.step(&operands, &control).err();
-            assert!(matches!(again, Some(Error::Internal(_))), "a run ends once");
+            assert!(matches!(again, Some(EngineError::Internal(_))), "a run ends once");
             return Ok(report);
         }
     }
@@ -289,7 +281,7 @@ fn a_call_that_loses_two_workers_is_refused() {
             thread::spawn(move || compute(&pool).map(drop))
         };
         match call.join().unwrap() {
-            Err(Error::LostTwice) => {}
+            Err(EngineError::LostTwice) => {}
             other => panic!("{other:?}"),
         }
         assert_eq!(compute(&pool).map(drop), Ok(()), "the next call runs on the next worker");

@@ -1,4 +1,4 @@
-//! Divisions by X - z against arkworks.
+//! Scans against arkworks: divisions by X - z, and prefix products.
 
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, FftField, Field};
@@ -44,6 +44,38 @@ fn quotients_by_linear_polynomials_match_arkworks() {
                         bench.pointwise.divide_by_linear(s, out, v[0], rows, *point)
                     });
                 }
+            }
+        }
+    });
+}
+
+/// Lengths like those of quotients; zeros inside.
+#[test]
+fn prefix_products_match_arkworks() {
+    each_seed(TABLE_BYTES_MAX, |rig, seed| {
+        let bench = PointwiseBench::new(rig);
+        let most = if emulated::driver().is_some() { 70_001 } else { (1 << 24) + 1 };
+        let one = [&COUNTS[..], &[3, 4, 5, 511, 512, 513, 2047, most]].concat();
+        let sizes = [(1, one), (3, vec![1, 3, 127, 513, 2049, 6145]), (70, vec![2, 33])];
+        for (rows, lengths) in sizes {
+            for (i, length) in lengths.into_iter().enumerate() {
+                let mut values = edge_elements(rows * length, (i * 37 + rows + 5 * seed) as u64);
+                // Edge values include zeros, after which all products are.
+                for (at, value) in values.iter_mut().enumerate() {
+                    if *value == Fr::ZERO && at % length.max(1) < length / 2 {
+                        *value = Fr::from(at as u64 + 2);
+                    }
+                }
+                let products = values.chunks(length.max(1)).flat_map(|row| {
+                    row.iter().scan(Fr::ONE, |product, value| {
+                        *product *= value;
+                        Some(*product)
+                    })
+                });
+                let expected: Vec<_> = products.collect();
+                bench.check(&[&values], &expected, |s, out, v| {
+                    bench.pointwise.prefix_products(s, out, v[0], rows)
+                });
             }
         }
     });

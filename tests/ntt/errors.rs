@@ -5,7 +5,7 @@ use ark_ff::AdditiveGroup;
 use capstan::{
     curve::NttPlan,
     device::{DeviceFault, FaultClass},
-    error::{Error, FieldProblem},
+    error::{FieldProblem, InputError},
     ntt::{LG_N_MAX, NttPass},
 };
 
@@ -25,16 +25,28 @@ fn invalid_transforms_and_plans_are_refused() {
         let long = NttPlan { lg_n: LG_N_MAX + 1, ..PLAIN };
         let max = LG_N_MAX.into();
         let refused = rig.transforms.plan(&long, 1).err();
-        assert_eq!(refused, Some(Error::field("lg_n", FieldProblem::TooLarge { max })));
+        assert_eq!(
+            refused,
+            Some(DeviceFault::Input(InputError::field("lg_n", FieldProblem::TooLarge { max })))
+        );
         for lg_n in [0, 3, 11] {
             let zero = NttPlan { lg_n, coset: Some(Fr::ZERO), ..PLAIN };
             let refused = rig.transforms.plan(&zero, 1).err();
-            assert_eq!(refused, Some(Error::field("coset", FieldProblem::Zero)));
+            assert_eq!(
+                refused,
+                Some(DeviceFault::Input(InputError::field("coset", FieldProblem::Zero)))
+            );
         }
         let short = vec![NttPass { lg_r: 10, lg_c: 0, lg_e: 2, multiples: 0, fused: false }];
-        assert!(matches!(rig.transforms.plan_with_passes(&PLAIN, short), Err(Error::Internal(_))));
+        assert!(matches!(
+            rig.transforms.plan_with_passes(&PLAIN, short),
+            Err(DeviceFault::KernelMismatch { .. })
+        ));
         let odd = vec![NttPass { lg_r: 11, lg_c: 0, lg_e: 1, multiples: 0, fused: false }];
-        assert!(matches!(rig.transforms.plan_with_passes(&PLAIN, odd), Err(Error::Internal(_))));
+        assert!(matches!(
+            rig.transforms.plan_with_passes(&PLAIN, odd),
+            Err(DeviceFault::KernelMismatch { .. })
+        ));
     });
 }
 

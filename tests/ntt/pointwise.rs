@@ -9,7 +9,7 @@ use ark_poly::{
 use capstan::{
     curve::NttPlan,
     device::{DeviceFault, DeviceLease, FaultClass, Stream},
-    error::{Error, FieldProblem},
+    error::{FieldProblem, InputError},
     ntt::{DeviceVector, StridedRows, VanishingPolynomial, VectorKernels},
 };
 
@@ -346,7 +346,7 @@ fn mismatched_and_overlapping_vectors_are_refused() {
         pointwise.evaluate(stream, part(5, 0), part(0, 0), Fr::ONE).unwrap();
         pointwise.add(stream, part(0, 32), part(32, 32), part(32, 32)).unwrap();
         let root = Fr::get_root_of_unity(32).unwrap();
-        let zero = Some(Error::field("coset", FieldProblem::Zero));
+        let zero = Some(InputError::field("coset", FieldProblem::Zero));
         for (lg_n, generator) in [(5, Fr::ONE), (5, root), (0, Fr::ONE)] {
             assert_eq!(VanishingPolynomial::on_coset(lg_n, generator).err(), zero);
         }

@@ -3,7 +3,7 @@
 use capstan::{
     curve::{G1Affine, Group, scalars::ScalarEncoding},
     engine::JobControl,
-    error::{Error, Result},
+    error::{EngineError, Result},
     exec::{AwaitedElements, Executor, RunInProgress, start_run},
     field::FieldId,
     ops::{ConstantStep, EvaluateStep, MsmStep, PadStep},
@@ -32,7 +32,7 @@ fn start(
     outputs: &[(u32, OutputKind)],
 ) -> Result<Box<dyn RunInProgress>> {
     let inputs: Vec<_> =
-        inputs.iter().map(|&(encoding, count)| InputSpec { encoding, count }).collect();
+        inputs.iter().map(|&(encoding, count)| InputSpec::new(encoding, count)).collect();
     let output = |&(value, kind)| OutputSpec { value: ValueId(value), kind };
     let outputs = outputs.iter().map(output).collect::<Vec<_>>();
     start_run(&*EXECUTOR, program().program()?, &inputs, &outputs, Verification::None)
@@ -149,7 +149,7 @@ fn a_run_says_which_input_it_reads_next() {
     assert_eq!(run.awaited(), awaited(1, 4));
     let empty = capstan::exec::RunOperands::default();
     let missing = run.step(&empty, &JobControl::default());
-    assert!(matches!(missing, Err(Error::Internal(_))), "the call gives no elements");
+    assert!(matches!(missing, Err(EngineError::Internal(_))), "the call gives no elements");
     assert!(run.step(&empty, &JobControl::default()).is_err(), "an error ends the run");
     let run = start(&[(NARROW, 6), (FULL, 4)], &[(2, OutputKind::Points)]).expect("allowed");
     assert_eq!(run.awaited(), awaited(0, 6), "the MSM reads the input");

@@ -13,7 +13,7 @@ use capstan::{
         scalars::ScalarEncoding,
     },
     engine::{EncodedScalars, JobControl},
-    error::{Error, Result},
+    error::{EngineError, Result},
     exec::{ElementSink, RunOperands, start_run},
     field::FieldId,
     ops::{EvaluateStep, MsmStep, NttStep, PadStep},
@@ -59,7 +59,7 @@ fn wrong_results_of_the_engine_are_found_by_either_check() {
         dial.set(EngineMode::WrongResults);
         assert!(run(&call, Verification::None).expect("succeeds").outputs != right);
         for verify in [Verification::Full, Verification::Probabilistic] {
-            assert_eq!(run(&call, verify).err(), Some(Error::Corrupt), "{verify:?}");
+            assert_eq!(run(&call, verify).err(), Some(EngineError::Corrupt), "{verify:?}");
         }
         dial.set(EngineMode::Honest);
     }
@@ -132,7 +132,7 @@ fn wrong_bases_on_a_gpu_are_found_and_replaced() {
     }
     points.is_later.store(true, Ordering::Relaxed);
     run(Verification::None).expect("is not checked");
-    assert_eq!(run(Verification::Probabilistic).err(), Some(Error::Corrupt));
+    assert_eq!(run(Verification::Probabilistic).err(), Some(EngineError::Corrupt));
     let answer = run(Verification::Full).expect("the bases were copied again");
     assert_eq!(answer.report.executor.engine, "cuda");
 }
@@ -195,7 +195,7 @@ fn a_cancelled_run_stops_before_its_next_step() {
     let outputs = vec![output(first), output(second)];
     let program = call.program().expect("allowed");
     let run = run_program(&*EXECUTOR, program, outputs, &operands, Verification::None, &control);
-    assert_eq!(run.err(), Some(Error::Cancelled));
+    assert_eq!(run.err(), Some(EngineError::Cancelled));
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn engines_stop_within_a_step() {
         let soon = std::time::Instant::now() + std::time::Duration::from_millis(50);
         let control = JobControl::new(Some(soon));
         let stopped = call.run(&executor, Verification::None, &control);
-        assert_eq!(stopped.err(), Some(Error::Deadline));
+        assert_eq!(stopped.err(), Some(EngineError::Deadline));
     }
 }
 
@@ -221,7 +221,7 @@ fn memory_is_known_before_the_run() {
         let output = OutputSpec { value: ValueId(value), kind: OutputKind::Elements };
         let program = call.program().expect("allowed");
         let run =
-            start_run(&*EXECUTOR, program, &[InputSpec { encoding, count }], &[output], verify);
+            start_run(&*EXECUTOR, program, &[InputSpec::new(encoding, count)], &[output], verify);
         run.expect("allowed").plan().memory_bytes
     };
     // Two rows of 6 elements become two of 8: longer rows are never made in place.

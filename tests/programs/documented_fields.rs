@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use capstan::{
     curve::{Fr, Group, NttPlan},
-    error::{Error, FieldProblem},
+    error::{FieldProblem, InputError},
     field::{FieldId, Prime31},
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
         Gf2EchelonStep, Gf2ReduceStep, InputStep, IntMulStep, IntSumStep, LinearCombinationStep,
         MsmStep, NttStep, Operation, OperationKind, OperationProgram, PadStep, PointwiseOperation,
-        PointwiseStep, PolyMulStep, PolyReduction, PowersStep, ReshapeStep, SliceStep,
-        SparseProductStep,
+        PointwiseStep, PolyMulStep, PolyReduction, PowersStep, PrefixProductStep, ReshapeStep,
+        SliceStep, SparseProductStep,
     },
     program::{Constant, StepKind, ValueId},
 };
@@ -49,6 +49,7 @@ pub fn step(kind: OperationKind, field: FieldId) -> Operation {
         OperationKind::Concat => ConcatStep { inputs }.into(),
         OperationKind::Pad => PadStep { input, length: 3 }.into(),
         OperationKind::Evaluate => EvaluateStep { input, point: one }.into(),
+        OperationKind::PrefixProduct => PrefixProductStep { input }.into(),
         OperationKind::DivideByLinear => DivideByLinearStep { input, point }.into(),
         OperationKind::DivideByVanishing => {
             DivideByVanishingStep { input, lg_n: 1, coset_generator: point }.into()
@@ -72,7 +73,7 @@ pub fn takes(field: FieldId, step: Operation) -> bool {
     let input = InputStep { field, rows: 1, length: 2 }.into();
     match OperationProgram::new(vec![input, step]) {
         Ok(_) => true,
-        Err(Error::Step { problem: FieldProblem::UnsupportedField { .. }, .. }) => false,
+        Err(InputError::Invalid { problem: FieldProblem::UnsupportedField { .. }, .. }) => false,
         Err(other) => panic!("{other}"),
     }
 }

@@ -6,7 +6,7 @@ use capstan::{
     buffer::ByteSource,
     curve::scalars::ScalarEncoding,
     engine::{EncodedScalars, JobControl},
-    error::{Error, Result},
+    error::{EngineError, Result},
     exec::{ElementSink, Executor, ProgramPlan, RunOperands, RunReport, start_run},
     field::{FieldId, Gf2Words},
     gf2::BitMatrix,
@@ -341,10 +341,10 @@ fn eliminations_stop_at_a_cancellation() {
         |words: &[u64]| HostArgument::Owned(Gf2Words.wrap(Zeroizing::new(vec![words.to_vec()])));
     let echelon = echelon_of(0, 640);
     let stopped = on_host(&echelon).run(vec![argument(&matrix)], &context);
-    assert_eq!(stopped.err(), Some(Error::Cancelled));
+    assert_eq!(stopped.err(), Some(EngineError::Cancelled));
     let step = reduce(640);
     let stopped = on_host(&step).run(vec![argument(&[]), argument(&matrix)], &context);
-    assert_eq!(stopped.err(), Some(Error::Cancelled));
+    assert_eq!(stopped.err(), Some(EngineError::Cancelled));
 }
 
 /// The plan of the echelon form of a square matrix.
@@ -354,7 +354,7 @@ fn plan_of_echelon(executor: &dyn Executor, columns: u64) -> ProgramPlan {
     let steps = vec![input.into(), echelon_of(0, columns as usize)];
     let program = Arc::new(OperationProgram::new(steps).unwrap());
     let outputs = [OutputSpec { value: ValueId(1), kind: OutputKind::Elements }];
-    let given = [InputSpec { encoding: BITS, count: length }];
+    let given = [InputSpec::new(BITS, length)];
     let run = start_run(executor, program, &given, &outputs, Verification::None).unwrap();
     run.plan().clone()
 }

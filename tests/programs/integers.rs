@@ -6,7 +6,7 @@ use capstan::{
     buffer::ByteSource,
     curve::scalars::ScalarEncoding,
     engine::{EncodedScalars, JobControl, MsmNttEngine, cpu::ArkworksEngine, cpu::CpuEngine},
-    error::{Error, Result},
+    error::{EngineError, Result},
     exec::{ElementSink, Executor, RunOperands, start_run},
     field::{FieldId, IntegerLimbs},
     integers::{IntegerFactors, ProductSize, by_transforms, multiply},
@@ -301,7 +301,7 @@ fn wrong_products_are_found_by_either_check() {
         for verify in [Verification::Full, Verification::Probabilistic] {
             let given = vec![a.clone(); inputs];
             let refused = run(&executor, &given, vec![steps.clone()], verify);
-            assert_eq!(refused.err(), Some(Error::Corrupt), "{verify:?}");
+            assert_eq!(refused.err(), Some(EngineError::Corrupt), "{verify:?}");
         }
     }
 }
@@ -353,7 +353,7 @@ fn products_stop_at_a_cancellation() {
         let rows = || IntegerLimbs.wrap(Zeroizing::new(vec![vec![1; length]]));
         let arguments = vec![HostArgument::Owned(rows()), HostArgument::Owned(rows())];
         let stopped = on_host(&int_mul(0, 1)).run(arguments, &context);
-        assert_eq!(stopped.err(), Some(Error::Cancelled));
+        assert_eq!(stopped.err(), Some(EngineError::Cancelled));
     }
 }
 
@@ -364,7 +364,7 @@ fn plans_count_the_working_memory_and_the_time() {
         let steps = vec![input(), input(), int_mul(0, u32::from(!is_square))];
         let program = Arc::new(OperationProgram::new(steps).unwrap());
         let outputs = [OutputSpec { value: ValueId(2), kind: OutputKind::Elements }];
-        let given = [InputSpec { encoding: LIMBS, count: length }; 2];
+        let given = [InputSpec::new(LIMBS, length); 2];
         let run = start_run(&*EXECUTOR, program, &given, &outputs, verify).unwrap();
         let plan = run.plan();
         (plan.memory_bytes, plan.modelled.total)

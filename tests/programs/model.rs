@@ -41,7 +41,7 @@ fn modelled(executor: &dyn Executor, call: &Call, verify: Verification) -> Model
         }
     });
     let encoding = ScalarEncoding::Canonical;
-    let inputs: Vec<_> = inputs.map(|count| InputSpec { encoding, count }).collect();
+    let inputs: Vec<_> = inputs.map(|count| InputSpec::new(encoding, count)).collect();
     let outputs = call.outputs.iter().map(|&value| OutputSpec {
         value,
         kind: match program.value_type(value) {

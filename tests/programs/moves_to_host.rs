@@ -15,7 +15,7 @@ use capstan::{
         scalars::{ScalarEncoding, decode_fr},
     },
     engine::{JobControl, cuda::GpuPolicy},
-    error::{Error, Limit, Result},
+    error::{EngineError, Limit, Result},
     exec::{ElementSink, GpuExecutor, RunOperands, start_run},
     program::{OutputKind, OutputSpec},
     verify::Verification,
@@ -78,7 +78,7 @@ fn programs_move_to_a_host_that_is_fast_enough() {
         assert_ne!(modelled[1], time_on_gpu);
     }
     match run(&executor, Some(Duration::ZERO)) {
-        Err(Error::Exhausted { limit: Limit::DeviceMemory, .. }) => {}
+        Err(EngineError::Exhausted { limit: Limit::DeviceMemory, .. }) => {}
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("a run on the host that was to take no time"),
     }

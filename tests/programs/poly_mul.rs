@@ -2,7 +2,7 @@
 
 use capstan::{
     curve::{Fr, scalars::ScalarEncoding},
-    error::Error,
+    error::EngineError,
     exec::start_run,
     field::{FieldId, Prime31},
     ops::{InputStep, OperationProgram, PolyMulStep, PolyReduction},
@@ -205,7 +205,7 @@ fn wrong_products_are_found_by_either_check() {
             let call = Call31::new(prime, &inputs, step(0, 1, reduction));
             assert_eq!(
                 call.run(&executor, verify),
-                Err(Error::Corrupt),
+                Err(EngineError::Corrupt),
                 "{reduction:?} {verify:?}"
             );
             let mut call = Call::default();
@@ -213,7 +213,7 @@ fn wrong_products_are_found_by_either_check() {
             call.input(&random_rows(1, 310, 2));
             call.outputs = vec![call.push(step(0, 1, reduction))];
             let run = call.run(&executor, verify, &capstan::engine::JobControl::default());
-            assert_eq!(run.err(), Some(Error::Corrupt), "{reduction:?} {verify:?}");
+            assert_eq!(run.err(), Some(EngineError::Corrupt), "{reduction:?} {verify:?}");
         }
     }
 }
@@ -226,8 +226,8 @@ fn memory_of_a_product_is_known_before_the_run() {
         call.input_step(2, 300);
         call.input_step(2, 310);
         let product = call.push(step(0, u32::from(!is_square), reduction));
-        let [first, second] = [300, 310]
-            .map(|length| InputSpec { encoding: ScalarEncoding::Canonical, count: 2 * length });
+        let [first, second] =
+            [300, 310].map(|length| InputSpec::new(ScalarEncoding::Canonical, 2 * length));
         let output = OutputSpec { value: product, kind: OutputKind::Elements };
         let (program, verify) = (call.program().expect("allowed"), Verification::None);
         let run = start_run(&*EXECUTOR, program, &[first, second], &[output], verify);
@@ -249,7 +249,7 @@ fn longer_products_and_checks_take_more_time() {
         call.input_step(1, length);
         call.input_step(1, length);
         let product = call.push(step(0, u32::from(!is_square), Whole));
-        let given = InputSpec { encoding: ScalarEncoding::Canonical, count: length as u64 };
+        let given = InputSpec::new(ScalarEncoding::Canonical, length as u64);
         let output = OutputSpec { value: product, kind: OutputKind::Elements };
         let program = call.program().expect("allowed");
         let run = start_run(&*EXECUTOR, program, &[given, given], &[output], verify);

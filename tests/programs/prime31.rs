@@ -3,15 +3,16 @@
 use capstan::{
     curve::{Fr, Group, NttPlan, scalars::ScalarEncoding},
     engine::{EncodedScalars, JobControl},
-    error::Error,
+    error::EngineError,
     exec::{ElementSink, Executor, RunOperands},
     field::{FieldId, Prime31},
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
         InputStep, LinearCombinationStep, MsmStep, NttStep, Operation, OperationProgram, PadStep,
-        PointwiseOperation, PointwiseStep, PowersStep, SliceStep, SparseProductStep,
+        PointwiseOperation, PointwiseStep, PowersStep, PrefixProductStep, SliceStep,
+        SparseProductStep,
     },
-    program::{Constant, OutputKind, OutputSpec, ValueId},
+    program::{Constant, InputSpec, OutputKind, OutputSpec, ValueId},
     verify::Verification,
 };
 
@@ -45,7 +46,11 @@ impl Call31 {
         Self { rows, ..self }
     }
 
-    pub fn run(&self, executor: &dyn Executor, verify: Verification) -> Result<Vec<u32>, Error> {
+    pub fn run(
+        &self,
+        executor: &dyn Executor,
+        verify: Verification,
+    ) -> Result<Vec<u32>, EngineError> {
         let (field, rows) = (self.prime.into(), self.rows);
         let input = |elements: &Vec<u32>| {
             InputStep { field, rows, length: elements.len() as u64 / u64::from(rows) }.into()
@@ -58,9 +63,10 @@ impl Call31 {
             |words: &Vec<u32>| -> Vec<u8> { words.iter().flat_map(|w| w.to_le_bytes()).collect() };
         let bytes: Vec<_> = self.inputs.iter().map(bytes).collect();
         let sources: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
-        let inputs = sources.iter().map(|source| EncodedScalars {
-            reduce: self.reduce,
-            ..EncodedScalars::new(self.encoding, source.len() / 4, source)
+        let inputs = sources.iter().map(|source| {
+            let count = source.len() as u64 / 4;
+            let spec = InputSpec { encoding: self.encoding, count, reduce: self.reduce };
+            EncodedScalars::of(spec, source)
         });
         let capstan::program::ValueType::Vector(shape) = program.value_type(value).expect("a step")
         else {
@@ -222,7 +228,11 @@ fn wrong_transforms_are_found() {
         for plan in [ntt(5, Some(3)), NttPlan { inverse: true, ..ntt(5, None) }] {
             let call = Call31::new(*prime, &[samples(*prime, 1)], ntt_step(plan));
             for verify in [Verification::Full, Verification::Probabilistic] {
-                assert_eq!(call.run(&executor, verify), Err(Error::Corrupt), "{prime} {verify:?}");
+                assert_eq!(
+                    call.run(&executor, verify),
+                    Err(EngineError::Corrupt),
+                    "{prime} {verify:?}"
+                );
             }
         }
     }
@@ -276,6 +286,32 @@ fn the_first_of_several_elements_that_are_too_large_is_named() {
         let refusal = Call31::new(*prime, &[input], step).refusal();
         let expected = format!("program.steps[0].input.elements[{first}]");
         assert!(refusal.starts_with(&expected), "{refusal}");
+    }
+}
+
+/// Lengths around the sizes of a GPU's chunks, and one whose chunks have chunks.
+#[test]
+fn elements_are_multiplied_up() {
+    for (number, prime) in Prime31::ALL.iter().enumerate() {
+        let p = u64::from(prime.modulus());
+        let longest = if number == 0 { (1 << 20) + 1025 } else { 5000 };
+        for (rows, length) in [(1, 1), (3, 1023), (2, 1024), (1, 1025), (1, longest)] {
+            let mut input: Vec<_> =
+                (0..rows * length).map(|x| (1 + x * 2_654_435_761 % (p - 1)) as u32).collect();
+            if length > 1024 {
+                input[length as usize - 3] = 0;
+            }
+            let products = input.chunks(length as usize).flat_map(|row| {
+                row.iter().scan(1, |product, word| {
+                    *product = *product * u64::from(*word) % p;
+                    Some(*product as u32)
+                })
+            });
+            let expected: Vec<_> = products.collect();
+            let call = Call31::new(*prime, &[input], PrefixProductStep { input: ValueId(0) });
+            let made = Call31 { rows: rows as u32, ..call }.value();
+            assert!(made == expected, "{prime}, {rows} rows of {length}");
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use ark_ff::{FftField, Field, One, Zero};
 use capstan::{
     curve::{Fr, Group, NttPlan},
-    error::{Error, FieldProblem, Reason, StepField},
+    error::{FieldPath, FieldProblem, InputError, Reason, StepField},
     field::FieldId,
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
@@ -11,7 +11,7 @@ use capstan::{
         PointwiseOperation, PointwiseStep, SliceStep,
     },
     program::{Constant, ROWS_MAX, VALUE_ELEMENTS_MAX, ValueId},
-    wire::status_of,
+    wire::input_status,
 };
 use tonic::Code;
 use tonic_types::StatusExt;
@@ -61,7 +61,7 @@ fn vanishing(of: u32, lg_n: u32, coset_generator: Fr) -> Operation {
     DivideByVanishingStep { input: ValueId(of), lg_n, coset_generator }.into()
 }
 
-fn refusal(steps: Vec<Operation>) -> Error {
+fn refusal(steps: Vec<Operation>) -> InputError {
     OperationProgram::new(steps).expect_err("refused")
 }
 
@@ -217,13 +217,13 @@ fn statuses_name_the_step() {
     let error = refusal(vec![input(1, 4), concat(&[0, 0, 3])]);
     assert_eq!(
         error,
-        Error::Step {
-            field: StepField { step: 1, operation: "concat", name: Some("inputs") },
+        InputError::Invalid {
+            path: FieldPath::Step(StepField { step: 1, operation: "concat", name: Some("inputs") }),
             index: Some(2),
             problem: FieldProblem::NotEarlier,
         }
     );
-    let status = status_of(error);
+    let status = input_status(error);
     assert_eq!(status.code(), Code::InvalidArgument);
     let details = status.get_error_details();
     let violation = &details.bad_request().expect("a bad request").field_violations[0];

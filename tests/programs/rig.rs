@@ -19,7 +19,7 @@ use capstan::{
     exec::{ElementSink, Executor, HostExecutor, RunOperands, RunReport},
     field::FieldId,
     ops::{InputStep, Operation, OperationProgram, PowersStep},
-    program::{Constant, OutputKind, OutputSpec, ValueId, ValueType},
+    program::{Constant, InputSpec, OutputKind, OutputSpec, ValueId, ValueType},
     sparse::SparseMatrix,
     verify::Verification,
 };
@@ -126,7 +126,7 @@ impl Call {
     }
 
     pub fn program(&self) -> Result<Arc<OperationProgram>> {
-        OperationProgram::new(self.steps.clone()).map(Arc::new)
+        Ok(OperationProgram::new(self.steps.clone()).map(Arc::new)?)
     }
 
     pub fn run(
@@ -140,13 +140,10 @@ impl Call {
             self.outputs.iter().map(|value| program.value_type(*value).expect("a step")).collect();
         let sinks: Vec<_> = types.iter().map(|kind| MemorySink::new(*kind)).collect();
         let sources: Vec<&[u8]> = self.inputs.iter().map(|input| &input.bytes[..]).collect();
-        let inputs = self.inputs.iter().zip(&sources).map(|(input, source)| EncodedScalars {
-            reduce: input.reduce,
-            ..EncodedScalars::new(
-                input.encoding,
-                input.bytes.len() / input.encoding.width(),
-                source,
-            )
+        let inputs = self.inputs.iter().zip(&sources).map(|(input, source)| {
+            let count = (input.bytes.len() / input.encoding.width()) as u64;
+            let spec = InputSpec { encoding: input.encoding, count, reduce: input.reduce };
+            EncodedScalars::of(spec, source)
         });
         let operands = RunOperands {
             inputs: &inputs.collect::<Vec<_>>(),

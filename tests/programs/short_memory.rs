@@ -9,7 +9,7 @@ use ark_ff::Field;
 use capstan::{
     curve::{Fr, G1Affine, G2Affine, points::CurvePoint},
     engine::{JobControl, cuda::GpuPolicy},
-    error::{Error, Limit, Result},
+    error::{EngineError, Limit, Result},
     exec::{GpuExecutor, RunOperands, RunReport, start_run},
     program::{OutputKind, OutputSpec},
     verify::Verification,
@@ -102,7 +102,7 @@ fn an_msm_that_gets_no_memory_waits_for_earlier_sums() {
                 assert_sums(&report, &expected);
                 stayed += 1;
             }
-            Err(Error::Exhausted { limit: Limit::DeviceMemory, .. }) => {}
+            Err(EngineError::Exhausted { limit: Limit::DeviceMemory, .. }) => {}
             Err(error) => panic!("lease {number}: {error}"),
         }
     }

@@ -7,7 +7,7 @@ use ark_std::rand::{Rng, SeedableRng, rngs::StdRng};
 use capstan::{
     curve::{Fr, layout::fr_as_bytes},
     engine::JobControl,
-    error::{Error, FieldProblem},
+    error::{EngineError, FieldProblem},
     ops::{SliceStep, SparseProductStep},
     program::{StepProblem, ValueId},
     sparse::{SparseBuilder, SparseMatrix},
@@ -116,7 +116,7 @@ fn impossible_steps_are_refused() {
     };
     let refused = |field, max| {
         let problem = StepProblem::field(field, FieldProblem::TooLarge { max });
-        Err(problem.of_step(1, "sparse_product"))
+        Err(problem.of_step(1, "sparse_product").into())
     };
     assert_eq!(with(4, u64::from(u32::MAX)), Ok(()));
     assert_eq!(with(4, 1 << 32), refused("terms", u64::from(u32::MAX)));
@@ -134,7 +134,7 @@ fn a_cancelled_product_stops() {
     let control = JobControl::default();
     control.cancel();
     let stopped = call.run(&*EXECUTOR, Verification::None, &control);
-    assert_eq!(stopped.unwrap_err(), Error::Cancelled);
+    assert_eq!(stopped.unwrap_err(), EngineError::Cancelled);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use capstan::{
     ops::{
         ConcatStep, ConstantStep, DivideByLinearStep, DivideByVanishingStep, EvaluateStep,
         LinearCombinationStep, NttStep, Operation, PadStep, PointwiseOperation, PointwiseStep,
-        SliceStep,
+        PrefixProductStep, SliceStep,
     },
     program::ValueId,
 };
@@ -194,6 +194,28 @@ fn polynomials_are_evaluated_and_divided() {
             };
             assert!(made == rows.iter().map(quotient).collect::<Rows>(), "divided at {point}");
         }
+    });
+}
+
+#[test]
+fn elements_are_multiplied_up() {
+    for_each_shape(|rows| {
+        let mut rows = rows.to_vec();
+        // From a zero on, all products are.
+        if let Some(element) = rows.last_mut().and_then(|row| row.get_mut(40)) {
+            *element = Fr::ZERO;
+        }
+        let made = apply(&rows, |input| PrefixProductStep { input });
+        let products = |row: &Vec<Fr>| {
+            let mut product = Fr::ONE;
+            row.iter()
+                .map(|element| {
+                    product *= element;
+                    product
+                })
+                .collect()
+        };
+        assert!(made == rows.iter().map(products).collect::<Rows>());
     });
 }
 

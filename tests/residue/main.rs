@@ -30,7 +30,7 @@ use capstan::{
         scalars::{ScalarEncoding, encode_fr},
     },
     engine::{JobControl, NttPlan},
-    error::{Error, FieldProblem, Limit, Result},
+    error::{EngineError, FieldProblem, Limit, Result, ServiceError},
     exec::{BusyPoll, start_run},
     field::FieldId,
     jobs::{
@@ -88,7 +88,7 @@ impl JobWork for EmptyJob {
         true
     }
 
-    fn step(&mut self, _: &JobControl) -> Result<Option<()>> {
+    fn step(&mut self, _: &JobControl) -> Result<Option<()>, ServiceError> {
         Ok(Some(()))
     }
 
@@ -155,7 +155,7 @@ impl JobRunner {
         let verify = [Verification::None, Verification::Probabilistic][rows % 2];
         self.run(SingleStep {
             program: single_msm(Group::G1, rows, N)?,
-            input: InputSpec { encoding, count: (rows * N) as u64 },
+            input: InputSpec::new(encoding, (rows * N) as u64),
             kind: OutputKind::Points,
             bases: vec![JobBases::Checked(G1Affine::into_bases(points))],
             payload: upload,
@@ -183,7 +183,7 @@ impl JobRunner {
                 2,
                 350,
             )?,
-            input: InputSpec { encoding: encodings[0], count: 700 },
+            input: InputSpec::new(encodings[0], 700),
             kind: OutputKind::Elements,
             bases: vec![],
             payload: upload,
@@ -194,12 +194,11 @@ impl JobRunner {
     }
 
     fn run(&self, step: SingleStep) -> Result<()> {
-        let SingleStep { input: InputSpec { encoding, count }, payload, verify, .. } = step;
+        let SingleStep { input: spec, payload, verify, .. } = step;
         let output = OutputSpec { value: SINGLE_STEP, kind: step.kind };
         let program = Arc::new(step.program);
         let run = start_run(&*self.host.executor, program, &[step.input], &[output], verify)?;
-        let input =
-            ProgramJobInput { payload, copy: None, encoding, reduce: false, first: 0, count };
+        let input = ProgramJobInput { payload, copy: None, spec, first: 0 };
         let job = ProgramJob {
             call: "test",
             run,
@@ -212,13 +211,16 @@ impl JobRunner {
             verify,
             states_modelled_time: false,
             steps: 2,
-            row_length: count,
+            row_length: spec.count,
         };
         let host = self.host.clone();
         let ticket = self
             .scheduler
             .submit(JobOwner::default(), step.control, |wake| ProgramWork::new(host, job, wake));
-        block_on(ticket).map(drop)
+        block_on(ticket).map(drop).map_err(|error| match error {
+            ServiceError::Engine(error) => error,
+            other => panic!("{other}"),
+        })
     }
 }
 
@@ -254,7 +256,6 @@ fn no_freed_block_holds_a_secret() {
     sent_chunks::run(&bench);
     failures(&bench);
     uploads(&bench);
-    #[cfg(feature = "formats")]
     text(&bench, &canonical);
 }
 
@@ -304,14 +305,17 @@ fn failures(bench: &JobRunner) {
         let failed = bench.msm(encoding, bench.upload(&bad, counter), JobControl::default());
         assert_eq!(
             failed,
-            Err(Error::element("scalars", N as u64 - 1, FieldProblem::NotCanonical))
+            Err(EngineError::element("scalars", N as u64 - 1, FieldProblem::NotCanonical))
         );
         let failed = bench.ntt(bench.upload(&bad, counter), 0, Verification::Full);
-        assert_eq!(failed, Err(Error::element("input", N as u64 - 1, FieldProblem::NotCanonical)));
+        assert_eq!(
+            failed,
+            Err(EngineError::element("input", N as u64 - 1, FieldProblem::NotCanonical))
+        );
     });
     bench.assert_wiped("a panic", |counter| {
         bench.dial.set(EngineMode::Panics);
-        let panicked = Err(Error::Internal("a job panicked".into()));
+        let panicked = Err(EngineError::Internal("a job panicked".into()));
         let failed = bench.msm(encoding, bench.upload(&bytes, counter), JobControl::default());
         assert_eq!(failed, panicked);
         assert_eq!(bench.ntt(bench.upload(&bytes, counter), 0, Verification::Full), panicked);
@@ -321,21 +325,21 @@ fn failures(bench: &JobRunner) {
         bench.dial.set(EngineMode::Hangs);
         let soon = JobControl::new(Some(Instant::now() + Duration::from_millis(50)));
         let failed = bench.msm(encoding, bench.upload(&bytes, counter), soon);
-        assert_eq!(failed, Err(Error::Deadline));
+        assert_eq!(failed, Err(EngineError::Deadline));
         bench.dial.set(EngineMode::Honest);
     });
     bench.assert_wiped("a wrong result", |counter| {
         bench.dial.set(EngineMode::WrongResults);
         let failed = bench.ntt(bench.upload(&bytes, counter), 0, Verification::Full);
-        assert_eq!(failed, Err(Error::Corrupt));
+        assert_eq!(failed, Err(EngineError::Corrupt));
         bench.dial.set(EngineMode::Honest);
     });
     bench.assert_wiped("cancelled during the upload", |counter| {
         let held = vec![counter.acquire(1).expect("within the limit")];
         let half = Arc::new(UploadBuffer::new(&bench.pool, bytes.len() as u64, held));
         half.write(0, &bytes[..bytes.len() / 2]).expect("fits");
-        half.fail(Error::Cancelled);
-        assert_eq!(bench.msm(encoding, half, JobControl::default()), Err(Error::Cancelled));
+        half.fail(EngineError::Cancelled);
+        assert_eq!(bench.msm(encoding, half, JobControl::default()), Err(EngineError::Cancelled));
     });
 }
 
@@ -353,14 +357,14 @@ fn uploads(bench: &JobRunner) {
         let owner = UploadOwner::of_tenant(tenant);
         for id in 1..=3 {
             let payload = bench.upload(&bytes, counter);
-            uploads.insert(owner, vector(id), payload).expect("within the limit");
+            let kept = uploads.reserve(owner, vec![vector(id)]).expect("within the limit");
+            uploads.keep(kept, vec![payload]).expect("is free");
         }
         uploads.release(tenant.id, UploadId([1; 16])).expect("is stored");
         assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::ZERO, Duration::ZERO), 2);
     });
 }
 
-#[cfg(feature = "formats")]
 fn text(bench: &JobRunner, canonical: &[u8]) {
     use capstan::formats::scalars::{Notation, to_text};
     bench.assert_wiped("text", |_| {

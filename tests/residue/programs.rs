@@ -10,7 +10,7 @@ use capstan::{
         scalars::ScalarEncoding,
     },
     engine::{EncodedScalars, JobControl, NttPlan},
-    error::Error,
+    error::EngineError,
     exec::{ElementSink, RunOperands},
     field::FieldId,
     ops::{
@@ -82,7 +82,7 @@ pub fn run(bench: &JobRunner) {
     for verify in [Verification::None, Verification::Full, Verification::Probabilistic] {
         bench.assert_wiped(&format!("program, {verify:?}"), |_| {
             run(&bytes, verify).expect("succeeds");
-            assert!(matches!(run(&bad, verify), Err(Error::Step { .. })));
+            assert!(matches!(run(&bad, verify), Err(EngineError::Input(_))));
         });
     }
 }

@@ -75,6 +75,10 @@ pub fn evaluate(input: u32, point: Fr) -> Operation {
     Operation::Evaluate(v1::EvaluateStep { input, point: messages::canonical(&[point]) })
 }
 
+pub fn prefix_product(input: u32) -> Operation {
+    Operation::PrefixProduct(v1::PrefixProductStep { input })
+}
+
 pub fn divide_by_linear(input: u32, point: Fr) -> Operation {
     let point = messages::canonical(&[point]);
     Operation::DivideByLinear(v1::DivideByLinearStep { input, point })

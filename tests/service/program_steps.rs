@@ -102,8 +102,9 @@ async fn serve_steps_on_elements(channel: &Channel) -> Vec<String> {
         programs::msm::<G2Affine>(11, &g2_id, 0),
         programs::poly_mul(&[0, 7], None),
         programs::sparse_product(0, &matrix_id, N as u64, N as u64),
+        programs::prefix_product(0),
     ];
-    let outputs = (2..17).map(|value| match value {
+    let outputs = (2..18).map(|value| match value {
         13 | 14 => programs::points(value),
         _ => programs::send(value),
     });
@@ -131,6 +132,7 @@ async fn serve_steps_on_elements(channel: &Channel) -> Vec<String> {
     let coefficient = |k: usize| terms(k).map(|i| a[2 + i] * a[k - i]).sum();
     assert_vector(&answer, 13, &(0..N + 4).map(coefficient).collect::<Vec<Fr>>());
     assert_vector(&answer, 14, &at(&|i| a[N - 1 - i]));
+    assert_vector(&answer, 15, &at(&|i| a[..=i].iter().product()));
     let sums = [&rows[..N], &rows[N..]]
         .map(|row| messages::compressed::<G1Affine>(messages::sum(&g1[1..], row)));
     let result = answer.result;

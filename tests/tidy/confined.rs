@@ -34,7 +34,7 @@ pub const CONFINED: &[(&str, &[&str], &str)] = &[
             "src/engine/in_process.rs",
             "src/server/worker/serve.rs",
             "src/server/grpc/state.rs",
-            "src/embedded.rs",
+            "src/cli/embedded.rs",
             "src/bin/capstand/engine.rs",
         ],
         "with workers, the process that faces the network has no engine on a GPU",

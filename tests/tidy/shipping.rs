@@ -8,6 +8,7 @@ fn shipped_builds_check_sums_for_overflow() {
     let manifest = read("Cargo.toml");
     for package in [
         "capstan",
+        "capstan-cli",
         "capstan-client",
         "capstan-engine",
         "capstan-gpu",

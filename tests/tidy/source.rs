@@ -18,9 +18,10 @@ const CODE: [&str; 9] = [
     "integrations/arkworks/src",
     "integrations/arkworks/tests",
 ];
-const TEXT: [&str; 17] = [
+const TEXT: [&str; 18] = [
     "proto",
     "docs",
+    "src/cli/Cargo.toml",
     "src/client/Cargo.toml",
     "src/engine/Cargo.toml",
     "src/gpu/Cargo.toml",
@@ -52,7 +53,8 @@ const PROSE: [&str; 12] = [
     "python/tests",
 ];
 /// The packages below `src`.
-pub const PACKAGES: [Package; 9] = [
+pub const PACKAGES: [Package; 10] = [
+    Package { folder: "src/cli/", name: "capstan_cli", module: Some("cli") },
     Package { folder: "src/client/", name: "capstan_client", module: Some("client") },
     Package { folder: "src/engine/", name: "capstan_engine", module: None },
     Package { folder: "src/gpu/", name: "capstan_gpu", module: None },

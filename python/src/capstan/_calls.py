@@ -33,10 +33,10 @@ class Method:
         self.path = f"/{descriptor.containing_service.full_name}/{name}"
         self.sends_stream = descriptor.client_streaming
         self.receives_stream = descriptor.server_streaming
-        self._request = message_factory.GetMessageClass(descriptor.input_type)
+        self.request = message_factory.GetMessageClass(descriptor.input_type)
         self._response = message_factory.GetMessageClass(descriptor.output_type)
-        # Outputs of runs have numbers.
-        self._is_numbered = name == "Run"
+        # Inputs and outputs of runs have numbers.
+        self.is_numbered = name == "Run"
         chunk = descriptor.input_type.fields_by_name.get("chunk")
         self._chunk_field = None if chunk is None else chunk.number
 
@@ -44,19 +44,19 @@ class Method:
         """Encode a message of the request."""
         if isinstance(request, PayloadChunk):
             return _frames.encode_chunk(self._chunk_field, request)
-        return self._request.SerializeToString(request)
+        return self.request.SerializeToString(request)
 
     def deserialize(self, data: bytes) -> Message | PayloadChunk:
         """Decode a message of the response."""
         if not self.receives_stream:
             return self._response.FromString(data)
-        chunk = _frames.decode_chunk(data, is_numbered=self._is_numbered)
+        chunk = _frames.decode_chunk(data, is_numbered=self.is_numbered)
         if chunk is not None:
             return chunk
         message = self._response.FromString(data)
         if not message.HasField("chunk"):
             return message
-        if not self._is_numbered:
+        if not self.is_numbered:
             return PayloadChunk(message.chunk.offset, message.chunk.data)
         chunk = message.chunk.chunk
         return PayloadChunk(chunk.offset, chunk.data, message.chunk.output)

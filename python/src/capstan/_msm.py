@@ -1,18 +1,13 @@
 """Multi-scalar multiplication."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
-
-from capstan import _calls, _upload, encodings, errors, results
+from capstan import _calls, encodings, errors, results
 from capstan._arguments import Batch, Group, Seconds, SumEncoding, Verify, checked
-from capstan._calls import Call, CallBudget
-from capstan._session import VERIFICATIONS, PayloadLimits, Session
-from capstan._staging import StagedMemory, wait_before_messages
-from capstan._upload import Progress, ResumableUpload, TransferProgress
-from capstan.encodings import EncodedScalars, PointsLike, ScalarsLike
+from capstan._calls import Call
+from capstan._session import VERIFICATIONS, Session
+from capstan._transfer import Progress, Transfer, spec_message
+from capstan.encodings import PointsLike, ScalarsLike
 from capstan.results import Bases, MsmResult, Vector
-from capstan.v1 import compute_pb2, program_pb2, types_pb2
+from capstan.v1 import compute_pb2, types_pb2
 
 
 @checked
@@ -87,75 +82,23 @@ def msm(
         spec.stored.object_id = bases.id
         spec.stored.offset = bases.offset
         spec.stored.length = length
-    if elements is None:
-        stored = program_pb2.StoredVector(upload_id=scalars.id, offset=scalars.offset)
-        request = compute_pb2.MsmRequest(spec=spec, stored=stored)
-        response = yield from _calls.unary(_calls.MSM, request, budget)
-    else:
-        call = LocalMsm(spec, elements, TransferProgress(progress, elements.data.size))
-        response = yield from call.run(session, limits, budget)
+    transfer = Transfer(
+        limits,
+        budget,
+        unary=_calls.MSM,
+        stream=_calls.MSM_STREAM,
+        first_message=spec_message(_calls.MSM, _calls.MSM_STREAM, spec, "scalars"),
+        inputs=[scalars if elements is None else elements],
+        header_bytes=len(spec.inline.data),
+        report=progress,
+    )
+    result = (yield from transfer.run()).result
     width = encodings.point_width(group, encoding)
-    points = response.result.points
+    points = result.points
     if len(points) != vectors * width:
         raise errors.invalid_response("the number of points is wrong")
     return MsmResult(
         points=[points[start : start + width] for start in range(0, len(points), width)],
-        timing=results.timing_from(response.result.timing, budget.elapsed()),
-        execution=results.execution_from(response.result.execution, verify),
+        timing=results.timing_from(result.timing, budget.elapsed()),
+        execution=results.execution_from(result.execution, verify),
     )
-
-
-@dataclass(frozen=True)
-class LocalMsm:
-    """An MSM whose scalars are in this process."""
-
-    spec: compute_pb2.MsmSpec
-    scalars: EncodedScalars
-    progress: TransferProgress
-
-    def run(self, session: Session, limits: PayloadLimits, budget: CallBudget) -> Call[Any]:
-        """Send the scalars through shared memory, in one message, or in chunks."""
-        data = self.scalars.data
-        memory = yield from limits.staging.memory(session.target, data.size, budget)
-        if memory is not None:
-            try:
-                response = yield from _calls.streamed(
-                    _calls.MSM_STREAM, self._written(memory), budget
-                )
-                memory.release()
-                return response
-            except errors.CapstanError as error:
-                # A refused job has ended, and writes nothing here.
-                if error.reason and not error.is_region_unknown:
-                    memory.release()
-                yield from wait_before_messages(error, budget)
-            finally:
-                memory.lose()
-        if data.size + len(self.spec.inline.data) <= limits.message_bytes:
-            inline = types_pb2.InlineVector(encoding=self.scalars.encoding, data=data.tobytes())
-            request = compute_pb2.MsmRequest(spec=self.spec, inline=inline)
-            response = yield from _calls.unary(_calls.MSM, request, budget)
-            self.progress.set(data.size)
-            return response
-        upload = ResumableUpload(
-            method=_calls.MSM_STREAM,
-            data=data,
-            chunk_bytes=limits.chunk_bytes,
-            progress=self.progress,
-            header=self._header,
-        )
-        return (yield from upload.run(budget))
-
-    def _header(self, upload_id: bytes) -> compute_pb2.MsmStreamRequest:
-        upload = types_pb2.VectorUpload(
-            upload_id=upload_id, encoding=self.scalars.encoding, count=self.scalars.count, streams=1
-        )
-        header = compute_pb2.MsmStreamHeader(spec=self.spec, scalars=upload)
-        return compute_pb2.MsmStreamRequest(header=header)
-
-    def _written(self, memory: StagedMemory) -> Iterator[compute_pb2.MsmStreamRequest]:
-        upload = memory.upload(0, self.scalars.encoding, self.scalars.count)
-        header = compute_pb2.MsmStreamHeader(spec=self.spec, region_scalars=upload)
-        yield compute_pb2.MsmStreamRequest(header=header)
-        for written in _upload.copied(self.scalars.data, memory, 0, self.progress):
-            yield compute_pb2.MsmStreamRequest(written=written)

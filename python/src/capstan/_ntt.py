@@ -1,16 +1,17 @@
 """Number-theoretic transforms."""
 
+import math
+
 import numpy as np
 
-from capstan import _ntt_transfer, encodings, errors, results
+from capstan import _calls, _store, _transfer, encodings, errors, results
 from capstan._arguments import Batch, Direction, LogSize, Order, Seconds, Verify, checked
-from capstan._calls import Call
-from capstan._ntt_transfer import LocalNtt, StoredNtt
+from capstan._calls import Call, CallBudget
 from capstan._session import VERIFICATIONS, Session
-from capstan._upload import Progress, TransferProgress
-from capstan.encodings import FR_BYTES, ScalarsLike
+from capstan._transfer import Progress, Transfer, spec_message
+from capstan.encodings import FR_BYTES, EncodedScalars, ScalarsLike
 from capstan.results import NttResult, Vector
-from capstan.v1 import compute_pb2, types_pb2
+from capstan.v1 import compute_pb2, store_pb2, types_pb2
 
 DIRECTIONS = {
     "forward": types_pb2.DIRECTION_FORWARD,
@@ -102,32 +103,48 @@ def ntt(
         row_length=row_length,
         verify=VERIFICATIONS[verify],
     )
-    if keep:
-        kept = yield from _ntt_transfer.keep_result(spec, values, budget)
-        result, received, vector = kept.result, None, kept.vector
+    received = None if keep else _result_array(elements, rows, 1 << lg_n, out)
+    vector = None
+    if keep or (elements is None and received.nbytes > limits.message_bytes):
+        stored = {"upload_id": values.id, "offset": values.offset}
+        request = compute_pb2.NttRequest(spec=spec, stored=stored, keep=True)
+        response = yield from _calls.unary(_calls.NTT, request, budget)
+        if not response.kept.HasField("vector"):
+            raise errors.invalid_response("the response has no vector")
+        vector = results.vector_from(response.kept.vector)
+        if not keep:
+            yield from _move(session, vector, received, progress, budget)
+            vector = None
     else:
-        dtype = np.dtype("u1") if elements is None else elements.dtype
-        shape = (rows << lg_n, FR_BYTES // dtype.itemsize)
-        if elements is not None and elements.rows is not None:
-            shape = (rows, 1 << lg_n, shape[1])
-        received, vector = _result_array(shape, dtype, out), None
-        data = received.reshape(-1).view("u1")
-        if elements is None:
-            report = TransferProgress(progress, data.size)
-            transfer = StoredNtt(spec, values, data, report)
-        else:
-            report = TransferProgress(progress, elements.data.size + data.size)
-            transfer = LocalNtt(spec, elements, data, report)
-        result = yield from transfer.run(session, limits, budget)
+        transfer = Transfer(
+            limits,
+            budget,
+            unary=_calls.NTT,
+            stream=_calls.NTT_STREAM,
+            first_message=spec_message(_calls.NTT, _calls.NTT_STREAM, spec, "input"),
+            inputs=[values if elements is None else elements],
+            outputs=[received.reshape(-1).view("u1")],
+            report=progress,
+            # Rows of a vector on the server are one message.
+            staged_bytes_min=math.inf if elements is None else 0,
+            may_overwrite=True,
+        )
+        response = yield from transfer.run()
     return NttResult(
         values=received,
         vector=vector,
-        timing=results.timing_from(result.timing, budget.elapsed()),
-        execution=results.execution_from(result.execution, verify),
+        timing=results.timing_from(response.result.timing, budget.elapsed()),
+        execution=results.execution_from(response.result.execution, verify),
     )
 
 
-def _result_array(shape: tuple[int, ...], dtype: np.dtype, out: np.ndarray | None) -> np.ndarray:
+def _result_array(
+    elements: EncodedScalars | None, rows: int, n: int, out: np.ndarray | None
+) -> np.ndarray:
+    dtype = np.dtype("u1") if elements is None else elements.dtype
+    shape = (rows * n, FR_BYTES // dtype.itemsize)
+    if elements is not None and elements.rows is not None:
+        shape = (rows, n, shape[1])
     if out is None:
         return np.empty(shape, dtype=dtype)
     if out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous:
@@ -135,3 +152,18 @@ def _result_array(shape: tuple[int, ...], dtype: np.dtype, out: np.ndarray | Non
     if not out.flags.writeable:
         raise errors.invalid("out", "is read-only")
     return out
+
+
+def _move(
+    session: Session, vector: Vector, out: np.ndarray, report: Progress | None, budget: CallBudget
+) -> Call[None]:
+    """Read a vector that the call made for itself, and release it."""
+    request = store_pb2.GetRequest(upload_id=vector.id)
+    data = out.reshape(-1).view("u1")
+    width = data.size // vector.length
+    try:
+        yield from _transfer.download(request, width, data, report, budget)
+    except errors.CapstanError:
+        yield from _store.release_quietly(session, vector)
+        raise
+    yield from _store.release_quietly(session, vector)

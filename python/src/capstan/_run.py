@@ -2,18 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from capstan import _session, _upload, encodings, errors, results
+from capstan import _calls, _session, _transfer, encodings, errors, results
 from capstan._arguments import Seconds, SumEncoding, Verify, checked
 from capstan._calls import Call
-from capstan._run_transfer import RunInput, RunOutput, RunTransfer
 from capstan._session import Session
-from capstan._upload import Progress
-from capstan.encodings import FR_BYTES, ScalarsLike
+from capstan._staging import STAGED_BYTES_MIN, StagedVector
+from capstan._transfer import Progress, Source, Transfer
+from capstan.encodings import FR_BYTES, Payload, ScalarsLike
 from capstan.program import Program, ProgramValue
 from capstan.results import Execution, Timing, Vector
+from capstan.v1 import program_pb2
 
 ValueKey = ProgramValue | str
 
@@ -63,6 +65,25 @@ class RunResult:
         return self._kept[self._program[key].index]
 
 
+@dataclass(frozen=True)
+class RunOutput:
+    """A value to return or to keep."""
+
+    value: ProgramValue
+    # A field of ProgramOutput, with the fields of its message.
+    delivery: dict[str, dict[str, Any]]
+    # Without elements for points, and for vectors that stay on the server.
+    rows: np.ndarray = field(default_factory=lambda: np.empty(0, dtype="u1"), repr=False)
+    kept: Vector | None = None
+
+    def fields(self, place: StagedVector | None) -> dict[str, Any]:
+        """Return the fields of ProgramOutput."""
+        delivery = self.delivery
+        if place is not None:
+            delivery = {"region": place.place | delivery["send"]}
+        return {"value": self.value.index, **delivery}
+
+
 @checked
 def run(
     session: Session,
@@ -105,7 +126,7 @@ def run(
     for value in program.inputs:
         if value.index not in given:
             raise errors.invalid(f"program.steps[{value.index}].input", "no elements were given")
-        planned.append(_plan_input(value, given.pop(value.index), montgomery, reduce))
+        planned.append(_check_input(value, given.pop(value.index), montgomery))
     if given:
         raise errors.invalid(f"program.steps[{min(given)}]", "is not an input")
     vector_encoding = encodings.MONTGOMERY if montgomery else encodings.CANONICAL
@@ -115,16 +136,36 @@ def run(
     wanted = [_plan_output(program[key], vector_encoding, encoding) for key in outputs]
     for key in keep:
         value = program[key]
-        vector = Vector(_upload.random_id(), vector_encoding, 0, value.elements)
-        wanted.append(RunOutput(value, vector_encoding, kept=vector))
-    transfer = RunTransfer(
-        program=program.message,
+        vector = Vector(_transfer.random_id(), vector_encoding, 0, value.elements)
+        delivery = {"keep": {"upload_id": vector.id, "encoding": vector_encoding}}
+        wanted.append(RunOutput(value, delivery, kept=vector))
+
+    def first_message(
+        sources: list[Source], places: list[StagedVector | None]
+    ) -> program_pb2.RunRequest:
+        header = program_pb2.RunHeader(
+            program={"inline": program.message},
+            inputs=[{"reduce": reduce, **source} for source in sources],
+            outputs=[output.fields(place) for output, place in zip(wanted, places, strict=True)],
+            verify=_session.VERIFICATIONS[verify],
+        )
+        return program_pb2.RunRequest(header=header)
+
+    transfer = Transfer(
+        limits,
+        budget,
+        stream=_calls.RUN,
+        first_message=first_message,
         inputs=planned,
-        outputs=wanted,
-        verify=_session.VERIFICATIONS[verify],
+        outputs=[output.rows.reshape(-1) for output in wanted],
         report=progress,
+        # The program takes its part of the first message.
+        header_bytes=program.message.ByteSize(),
+        staged_bytes_min=STAGED_BYTES_MIN,
     )
-    result = yield from transfer.run(session, limits, budget)
+    result = (yield from transfer.run()).result
+    if len(result.points) != len(wanted):
+        raise errors.invalid_response("the stream ended without a result")
     return RunResult(
         _values={
             output.value.index: _content(output, points, encoding)
@@ -147,30 +188,31 @@ def run(
     )
 
 
-def _plan_input(
-    value: ProgramValue, values: ScalarsLike | Vector, montgomery: bool, reduce: bool
-) -> RunInput:
+def _check_input(
+    value: ProgramValue, values: ScalarsLike | Vector, montgomery: bool
+) -> Payload | Vector:
     path = f"program.steps[{value.index}].input.elements"
     if isinstance(values, Vector):
         if values.length < value.elements:
             raise errors.wrong_length(path, value.elements, values.length)
-        return RunInput(reduce=reduce, stored=values)
+        return values
     elements = encodings.encode_scalars(path, values, montgomery=montgomery)
     if elements.count != value.elements:
         raise errors.wrong_length(path, value.elements, elements.count)
-    return RunInput(reduce=reduce, elements=elements)
+    return elements
 
 
 def _plan_output(value: ProgramValue, vector_encoding: int, point_encoding: str) -> RunOutput:
     if value.group is not None:
-        return RunOutput(value, encodings.SUM_ENCODINGS[point_encoding])
+        return RunOutput(value, {"points": {"encoding": encodings.SUM_ENCODINGS[point_encoding]}})
     shape = (value.length, FR_BYTES) if value.rows == 1 else (value.rows, value.length, FR_BYTES)
-    return RunOutput(value, vector_encoding, received=np.empty(shape, dtype="u1"))
+    rows = np.empty(shape, dtype="u1")
+    return RunOutput(value, {"send": {"encoding": vector_encoding}}, rows)
 
 
 def _content(output: RunOutput, points: bytes, encoding: str) -> np.ndarray | list[bytes]:
-    if output.received is not None:
-        return output.received
+    if output.value.group is None:
+        return output.rows
     width = encodings.point_width(output.value.group, encoding)
     if len(points) != output.value.rows * width:
         raise errors.invalid_response("the number of points is wrong")

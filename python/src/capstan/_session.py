@@ -76,7 +76,7 @@ class Session:
             if message_bytes == 0:
                 raise errors.invalid_response("no limits: is this a Capstan server?")
             is_shared = self.shared_memory and unix_socket(self.target) is not None
-            staging = StagingPool(region_bytes if is_shared else 0)
+            staging = StagingPool(self.target, region_bytes if is_shared else 0)
             # Of two threads that ask at once, both use the pool of the first.
             if self._limits is None:
                 self._limits = PayloadLimits(message_bytes, in_flight_bytes, staging)

@@ -7,15 +7,15 @@ copied several times.
 import threading
 import time
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from capstan import _region, errors
+from capstan import _region
 from capstan._calls import Call, CallBudget
 from capstan._region import ClientRegion
-from capstan._space import FreePlace, RegionSpace
-from capstan.v1 import types_pb2
+from capstan._space import FreePlace, RegionSpace, whole_pages
 
 # Smaller payloads travel in messages.
 STAGED_BYTES_MIN = 128 << 10
@@ -49,10 +49,26 @@ class OldPlaces:
     places: list[FreePlace]
 
 
+class RegionLayout:
+    """Gives places of a region to vectors of at least `bytes_min` bytes, one after another."""
+
+    def __init__(self, sizes: list[int], bytes_min: float):
+        self.size = 0
+        self.sizes = sizes
+        # Where each vector begins; None for those that travel in messages.
+        self.starts: list[int | None] = []
+        for size in sizes:
+            start = whole_pages(self.size) if size >= bytes_min else None
+            self.starts.append(start)
+            if start is not None:
+                self.size = start + size
+
+
 class StagingPool:
     """The regions of a client. Threads may share it."""
 
-    def __init__(self, region_bytes: int):
+    def __init__(self, target: str, region_bytes: int):
+        self._target = target
         self._bytes_max = region_bytes // _SHARE
         self._lock = threading.Lock()
         self._regions: list[StagingRegion] = []
@@ -61,22 +77,28 @@ class StagingPool:
         self._refused: float | None = None
         self._is_maintained = False
 
-    def memory(self, target: str, size: int, budget: CallBudget) -> Call["StagedMemory | None"]:
-        """Return memory for `size` bytes; None if payloads are to travel in messages."""
-        if not STAGED_BYTES_MIN <= size <= self._bytes_max:
+    def memory(
+        self, sizes: list[int], bytes_min: float, budget: CallBudget
+    ) -> Call["StagedMemory | None"]:
+        """Return memory for those vectors that have at least `bytes_min` bytes.
+
+        None if all vectors are to travel in messages.
+        """
+        layout = RegionLayout(sizes, bytes_min)
+        if not STAGED_BYTES_MIN <= layout.size <= self._bytes_max:
             return None
-        memory = self._take(size)
-        region_bytes = self._begin_opening(size) if memory is None else None
+        memory = self._take(layout)
+        region_bytes = self._begin_opening(layout.size) if memory is None else None
         if region_bytes is None:
             return memory
         try:
-            region = yield from _region.open_region(target, region_bytes, budget)
+            region = yield from _region.open_region(self._target, region_bytes, budget)
         except BaseException:
             # The call was cancelled or out of time: the next one tries again.
             self._is_opening = False
             raise
         self._end_opening(region)
-        return self._take(size)
+        return self._take(layout)
 
     def close(self) -> None:
         """Wipe and return all regions. No call may be in progress."""
@@ -97,13 +119,13 @@ class StagingPool:
             staged.region.close()
         self._regions = []
 
-    def _take(self, size: int) -> "StagedMemory | None":
+    def _take(self, layout: RegionLayout) -> "StagedMemory | None":
         with self._lock:
             for staged in self._regions:
                 if staged.space.lost == 0:
-                    start = staged.space.take(size)
+                    start = staged.space.take(layout.size)
                     if start is not None:
-                        return StagedMemory(self, staged, start, size)
+                        return StagedMemory(self, staged, start, layout)
         return None
 
     def _begin_opening(self, size: int) -> int | None:
@@ -185,31 +207,34 @@ def _maintain(reference: "weakref.ref[StagingPool]") -> None:
         del pool
 
 
-class StagedMemory:
-    """Shared memory for the payloads of one call."""
+@dataclass(frozen=True)
+class StagedVector:
+    """A vector in shared memory."""
 
-    def __init__(self, pool: StagingPool, staged: StagingRegion, start: int, size: int):
+    # The fields of RegionPlace.
+    place: dict[str, Any]
+    data: np.ndarray = field(repr=False)
+
+
+class StagedMemory:
+    """Shared memory for the vectors of one call."""
+
+    def __init__(self, pool: StagingPool, staged: StagingRegion, start: int, layout: RegionLayout):
         self._pool = pool
         self._staged = staged
         self._start = start
-        self._size = size
+        self._size = layout.size
         self._is_taken = True
+        # None for vectors that travel in messages.
+        self.vectors = [
+            None if offset is None else self._vector(start + offset, size)
+            for offset, size in zip(layout.starts, layout.sizes, strict=True)
+        ]
 
-    def view(self, offset: int, size: int) -> np.ndarray:
-        """Return `size` bytes from byte `offset` of the memory on."""
-        start = self._start + offset
-        return self._staged.region.memory[start : start + size]
-
-    def place(self, offset: int) -> types_pb2.RegionPlace:
-        """Return where byte `offset` lies."""
-        return types_pb2.RegionPlace(region_id=self._staged.region.id, offset=self._start + offset)
-
-    def upload(self, offset: int, encoding: int, count: int) -> types_pb2.RegionUpload:
-        """Return the header of an upload that begins at byte `offset`."""
-        place = self.place(offset)
-        return types_pb2.RegionUpload(
-            region_id=place.region_id, offset=place.offset, encoding=encoding, count=count
-        )
+    def _vector(self, start: int, size: int) -> StagedVector:
+        region = self._staged.region
+        place = {"region_id": region.id, "offset": start}
+        return StagedVector(place, region.memory[start : start + size])
 
     def release(self) -> None:
         """Return the memory: the server's last response shows that it no longer uses it."""
@@ -222,9 +247,3 @@ class StagedMemory:
         if self._is_taken:
             self._is_taken = False
             self._pool.lose(self._staged, self._size)
-
-
-def wait_before_messages(error: errors.CapstanError, budget: CallBudget) -> Call[None]:
-    """Wait until a call through shared memory, which failed, may be repeated in messages."""
-    if not error.is_region_unknown and error.reason != "LOCAL_ONLY":
-        yield from budget.wait_before_retry(error)

@@ -1,10 +1,12 @@
 """Objects on the server: bases, matrices and vectors."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from capstan import _calls, _download, encodings, errors, results
+from capstan import _calls, _transfer, encodings, errors, results
 from capstan._arguments import (
     Count,
     Group,
@@ -16,9 +18,9 @@ from capstan._arguments import (
     integer,
 )
 from capstan._calls import Call, CallBudget
-from capstan._session import PayloadLimits, Session
-from capstan._upload import Progress, ResumableUpload, TransferProgress
-from capstan.encodings import PointsLike, ScalarsLike
+from capstan._session import Session
+from capstan._transfer import Progress, Transfer
+from capstan.encodings import Payload, PointsLike, ScalarsLike
 from capstan.results import Bases, DeviceResidency, Matrix, Objects, Vector
 from capstan.v1 import store_pb2, types_pb2
 
@@ -66,22 +68,18 @@ def put_bases(
     """
     budget = session.begin(timeout)
     encoded = encodings.encode_points("points", points, group=group, encoding=encoding)
-    limits = yield from session.limits(budget)
 
-    def header(upload_id: bytes) -> store_pb2.PutRequest:
+    def header(upload: dict[str, Any]) -> store_pb2.PutRequest:
         bases = store_pb2.BasesUpload(
-            upload_id=upload_id,
             group=encodings.GROUPS[group],
-            encoding=encoded.encoding,
-            count=encoded.count,
-            streams=1,
             payload_hash=_payload_hash(encoded.data),
             persist=persist,
             label=label,
+            **upload,
         )
         return store_pb2.PutRequest(bases=bases)
 
-    response = yield from _put(encoded.data, header, limits, budget, progress)
+    response = yield from _put(session, encoded, header, budget, progress)
     bases = results.bases_from(response.object.bases)
     is_montgomery = encoded.encoding == encodings.POINT_ENCODINGS["montgomery"]
     computed = _content_id(_bases_context(group), encoded.data) if is_montgomery else None
@@ -136,11 +134,11 @@ def put_matrix(
         np.array(row_ends, dtype="<u4").tobytes(),
     ]
     data = np.frombuffer(b"".join(parts), dtype="u1")
-    limits = yield from session.limits(budget)
+    payload = Payload(types_pb2.SCALAR_ENCODING_UNSPECIFIED, data, len(rows))
 
-    def header(upload_id: bytes) -> store_pb2.PutRequest:
+    def header(upload: dict[str, Any]) -> store_pb2.PutRequest:
         matrix = store_pb2.MatrixUpload(
-            upload_id=upload_id,
+            upload_id=upload["upload_id"],
             rows=len(rows),
             columns=columns,
             terms=len(terms) // 2,
@@ -152,7 +150,7 @@ def put_matrix(
         )
         return store_pb2.PutRequest(matrix=matrix)
 
-    response = yield from _put(data, header, limits, budget, progress)
+    response = yield from _put(session, payload, header, budget, progress)
     matrix = results.matrix_from(response.object.matrix)
     shape = np.array([len(rows), columns, len(terms) // 2, len(stored)], dtype="<u8")
     _compare_ids(matrix.id, _content_id("capstan v1 matrix", shape.tobytes(), data))
@@ -182,15 +180,11 @@ def put_vector(
     """
     budget = session.begin(timeout)
     encoded = encodings.encode_scalars("values", values, montgomery=montgomery)
-    limits = yield from session.limits(budget)
 
-    def header(upload_id: bytes) -> store_pb2.PutRequest:
-        vector = types_pb2.VectorUpload(
-            upload_id=upload_id, encoding=encoded.encoding, count=encoded.count, streams=1
-        )
-        return store_pb2.PutRequest(vector=vector)
+    def header(upload: dict[str, Any]) -> store_pb2.PutRequest:
+        return store_pb2.PutRequest(vector=upload)
 
-    response = yield from _put(encoded.data, header, limits, budget, progress)
+    response = yield from _put(session, encoded, header, budget, progress)
     return results.vector_from(response.object.vector)
 
 
@@ -222,9 +216,7 @@ def get_vector(
     data = out.reshape(-1).view("u1")
     request = store_pb2.GetRequest(upload_id=vector.id, offset=vector.offset)
     width = encodings.scalar_width(vector.encoding)
-    yield from _download.download(
-        request, width, data, TransferProgress(progress, data.size), budget
-    )
+    yield from _transfer.download(request, width, data, progress, budget)
     return out
 
 
@@ -257,9 +249,7 @@ def get_bases(
     data = out.reshape(-1)
     number = encodings.POINT_ENCODINGS[encoding]
     request = store_pb2.GetRequest(object_id=bases.id, encoding=number, offset=bases.offset)
-    yield from _download.download(
-        request, width, data, TransferProgress(progress, data.size), budget
-    )
+    yield from _transfer.download(request, width, data, progress, budget)
     if encoding == "montgomery" and bases.length == bases.count:
         _compare_ids(bases.id, _content_id(_bases_context(bases.group), data))
     return out
@@ -359,21 +349,23 @@ def release_quietly(session: Session, vector: Vector) -> Call[None]:
 
 
 def _put(
-    data: np.ndarray,
-    header: Callable[[bytes], store_pb2.PutRequest],
-    limits: PayloadLimits,
+    session: Session,
+    payload: Payload,
+    header: Callable[[dict[str, Any]], store_pb2.PutRequest],
     budget: CallBudget,
     progress: Progress | None,
 ) -> Call[store_pb2.PutResponse]:
-    """Send a payload with the header that `header` makes for the upload's id."""
-    upload = ResumableUpload(
-        method=_calls.PUT,
-        data=data,
-        chunk_bytes=limits.chunk_bytes,
-        progress=TransferProgress(progress, data.size),
-        header=header,
+    """Send a payload with the header that `header` makes from the fields of VectorUpload."""
+    transfer = Transfer(
+        (yield from session.limits(budget)),
+        budget,
+        stream=_calls.PUT,
+        first_message=lambda sources, _: header(sources[0]["upload"]),
+        inputs=[payload],
+        report=progress,
+        staged_bytes_min=math.inf,
     )
-    return (yield from upload.run(budget))
+    return (yield from transfer.run())
 
 
 def _payload_hash(data: np.ndarray) -> bytes:

@@ -53,13 +53,19 @@ PointsLike = np.ndarray | bytes | bytearray | memoryview | Sequence[bytes]
 
 
 @dataclass(frozen=True)
-class EncodedScalars:
-    """Scalars as they are sent. The representation does not show them."""
+class Payload:
+    """Elements as they are sent. The representation does not show them."""
 
-    # A value of ScalarEncoding.
+    # A value of ScalarEncoding or PointEncoding, or 0 for a matrix.
     encoding: int
     data: np.ndarray = field(repr=False)
     count: int
+
+
+@dataclass(frozen=True)
+class EncodedScalars(Payload):
+    """Scalars as they are sent."""
+
     # The leading dimension of an array of shape (k, n, 32) or (k, n, 4).
     rows: int | None = None
     dtype: np.dtype = field(default=np.dtype("u1"), repr=False)
@@ -68,17 +74,6 @@ class EncodedScalars:
     def width(self) -> int:
         """Bytes of each element."""
         return scalar_width(self.encoding)
-
-
-@dataclass(frozen=True)
-class EncodedPoints:
-    """Points as they are sent."""
-
-    # A value of PointEncoding.
-    encoding: int
-    group: str
-    data: np.ndarray = field(repr=False)
-    count: int
 
 
 def scalars(values: Sequence[int]) -> np.ndarray:
@@ -172,9 +167,7 @@ def from_montgomery(value: int) -> int:
     return value * pow(_MONTGOMERY, -1, FR_MODULUS) % FR_MODULUS
 
 
-def encode_points(
-    name: str, points: PointsLike, *, group: str, encoding: str | None
-) -> EncodedPoints:
+def encode_points(name: str, points: PointsLike, *, group: str, encoding: str | None) -> Payload:
     """Encode points; an array or a sequence shows by its width whether they are compressed."""
     compressed = _COMPRESSED_BYTES[group]
     if isinstance(points, np.ndarray):
@@ -201,7 +194,7 @@ def encode_points(
         width = expected
     if width != expected or data.size % width:
         raise errors.invalid(name, f"{encoding} points of {group} have {expected} bytes each")
-    return EncodedPoints(POINT_ENCODINGS[encoding], group, data, data.size // width)
+    return Payload(POINT_ENCODINGS[encoding], data, data.size // width)
 
 
 def group_name(number: int) -> str:

@@ -213,6 +213,12 @@ class Program:
         return self._add(vector.rows, 1, name, evaluate=step)
 
     @checked
+    def prefix_product(self, vector: ProgramValue, *, name: str | None = None) -> ProgramValue:
+        """Multiply the elements of each row up to each: the product of elements 0 to i."""
+        step = program_pb2.PrefixProductStep(input=self._index(vector))
+        return self._add(vector.rows, vector.length, name, prefix_product=step)
+
+    @checked
     def divide_by_linear(
         self, vector: ProgramValue, point: int | bytes, *, name: str | None = None
     ) -> ProgramValue:

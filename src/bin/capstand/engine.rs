@@ -67,14 +67,14 @@ impl GpuLossHandler {
 }
 
 mod cuda {
-    use std::{thread, time::Duration};
+    use std::time::Duration;
 
     use capstan::{
         config::{CudaSettings, GpuIsolation},
         engine::cuda::{
             CudaEngine, DeviceFault, DevicePolicy, DeviceSelection, FaultClass, GpuPolicy,
             GpuUnavailable, INTEGER_LIMBS_MIN, OpenOptions, SERVER_MEMORY_WAIT, UnusableDevice,
-            exit_without_handlers, open as open_devices,
+            exit_later, exit_without_handlers, open as open_devices,
         },
         server::{SpreadPolicy, WorkerPoolSettings, WorkerSettings},
         telemetry,
@@ -103,7 +103,8 @@ mod cuda {
         };
         let used = engines.devices().iter().filter(|device| device.gpu.is_some()).count();
         if (used as u32) < cuda.devices_min {
-            let (reason, min) = (engines.reason(), cuda.devices_min);
+            let reason = engines.reason();
+            let min = cuda.devices_min;
             let reason = format!("{reason}; cuda_devices_min is {min}");
             return Err(NoGpu { reason, is_required: true, host_has_gpus: true });
         }
@@ -212,15 +213,9 @@ mod cuda {
         }
         loss_handler.lost.store(true, Ordering::Release);
         drainer.drain(Some(FAULT_DRAIN_GRACE));
-        let exit = move || {
-            thread::sleep(FAULT_DRAIN_GRACE);
+        exit_later(FAULT_DRAIN_GRACE, SOFTWARE.into(), || {
             telemetry::close_audit_log();
             error!("a GPU is lost: exiting, restart the daemon");
-            exit_without_handlers(SOFTWARE.into());
-        };
-        if thread::Builder::new().name("capstan-end".into()).spawn(exit).is_err() {
-            telemetry::close_audit_log();
-            exit_without_handlers(SOFTWARE.into());
-        }
+        });
     }
 }

@@ -20,7 +20,6 @@ use tracing::{error, warn};
 use super::{SOFTWARE, USAGE};
 
 const NAME: &str = "worker";
-const JSON: &str = "json";
 
 /// The log's format and level, if this process was started as a worker.
 pub fn arguments() -> Option<[String; 2]> {
@@ -33,11 +32,7 @@ pub fn arguments() -> Option<[String; 2]> {
 
 /// How to start workers of this daemon.
 pub fn command(config: &Config) -> WorkerCommand {
-    let format = match config.log_format {
-        LogFormat::Human => "human",
-        LogFormat::Json => JSON,
-    };
-    let arguments = [NAME, format, &config.log_level];
+    let arguments = [NAME, config.log_format.word(), &config.log_level];
     WorkerCommand {
         // This very program, even if the file has been replaced by an upgrade.
         program: "/proc/self/exe".into(),
@@ -46,7 +41,8 @@ pub fn command(config: &Config) -> WorkerCommand {
 }
 
 pub fn run([format, level]: [String; 2]) -> ExitCode {
-    let format = if format == JSON { LogFormat::Json } else { LogFormat::Human };
+    let is_json = format == LogFormat::Json.word();
+    let format = if is_json { LogFormat::Json } else { LogFormat::Human };
     if let Err(error) = telemetry::install_logs(format, &level, super::allows_colours(), None) {
         super::print_error(&format_args!("worker: {error}"));
         return USAGE.into();

@@ -6,12 +6,10 @@ use clap::{Args, ValueEnum};
 
 use super::lookup::find;
 use crate::{
-    cli::{
-        exit::{Exit, Result, fail},
-        output::{OutputTarget, Ui},
-        progress::TerminalProgress,
-    },
     client::{Client, PointEncoding},
+    exit::{Exit, Result, fail},
+    output::{OutputTarget, Ui},
+    progress::TerminalProgress,
 };
 
 #[derive(Debug, Args)]

@@ -5,22 +5,20 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use clap::Args;
 
-use super::list::print_list;
+use super::report::print_list;
 use crate::{
-    cli::{
-        args::word,
-        exit::{CliFailure, Exit, Result, fail},
-        input,
-        output::Ui,
-        progress::TerminalProgress,
-        random::blocking,
-    },
+    args::word,
     client::{BasesInfo, Client, Group, PutOptions},
+    exit::{CliFailure, Exit, Result, fail},
     formats::{
         self, PointSet,
         detect::{self, PointFormat},
         kzg::SetupList,
     },
+    input,
+    output::Ui,
+    progress::TerminalProgress,
+    random::blocking,
 };
 
 #[derive(Debug, Args)]

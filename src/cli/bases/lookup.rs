@@ -1,8 +1,8 @@
 //! Finds the objects that the user names.
 
 use crate::{
-    cli::exit::{CliFailure, Exit, Result, fail},
     client::{BasesId, BasesInfo, Client, ClientError, MatrixId, MatrixInfo},
+    exit::{CliFailure, Exit, Result, fail},
 };
 
 /// The bases with an id, an id prefix or a label of `name`, which must be unique.

@@ -2,9 +2,7 @@
 
 mod export;
 mod import;
-mod list;
 mod lookup;
-mod matrix_report;
 mod report;
 mod residency;
 
@@ -15,9 +13,8 @@ pub use self::lookup::{find, find_matrix};
 use self::{
     export::ExportArgs,
     import::ImportArgs,
-    list::print_list,
     lookup::{FoundObject, find_object, unknown},
-    report::{as_json, as_text},
+    report::{as_json, as_text, matrix_as_json, matrix_as_text, print_list},
     residency::ResidencyArgs,
 };
 use super::{args::word, exit::Result, output::Ui};
@@ -74,9 +71,7 @@ pub async fn run(ui: Ui, client: &Client, command: &BasesCommand) -> Result<()> 
         BasesCommand::Show { bases } => {
             let (json, text) = match find_object(client, bases).await? {
                 FoundObject::Bases(info) => (as_json(&info), as_text(&info)),
-                FoundObject::Matrix(info) => {
-                    (matrix_report::as_json(&info), matrix_report::as_text(&info))
-                }
+                FoundObject::Matrix(info) => (matrix_as_json(&info), matrix_as_text(&info)),
             };
             if ui.json { ui.print_json(&json) } else { ui.print(&text) }
         }

@@ -1,4 +1,4 @@
-//! Metadata of bases as tables and as JSON.
+//! Metadata of bases and matrices as tables and as JSON.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -6,20 +6,38 @@ use serde_json::{Value, json};
 
 use super::residency;
 use crate::{
-    cli::{
-        exit::Result,
-        output::{Ui, bytes_text, table},
-    },
-    client::BasesInfo,
+    client::{BasesInfo, MatrixInfo},
+    exit::Result,
+    output::{Ui, bytes_text, table},
 };
 
-/// Prints full ids, so that they can be copied.
-pub fn print_table(ui: Ui, all: &[BasesInfo]) -> Result<()> {
+/// Prints all objects: one list as JSON, or a table for each kind. Ids are full, so that they
+/// can be copied.
+pub fn print_list(ui: Ui, bases: &[BasesInfo], matrices: &[MatrixInfo]) -> Result<()> {
+    if ui.json {
+        let bases = bases.iter().map(as_json);
+        let all = bases.chain(matrices.iter().map(matrix_as_json));
+        return ui.print_json(&all.collect::<Value>());
+    }
+    if bases.is_empty() && matrices.is_empty() {
+        ui.note("no bases: import some with `capstan bases import`");
+    }
+    if !bases.is_empty() {
+        print_bases(ui, bases)?;
+    }
+    if !matrices.is_empty() {
+        print_matrices(ui, matrices)?;
+    }
+    Ok(())
+}
+
+fn print_bases(ui: Ui, all: &[BasesInfo]) -> Result<()> {
     let mut rows = table(["id", "group", "points", "size", "stored", "gpus", "label"]);
     for info in all {
         let (id, count, size) =
             (info.id.to_string(), info.count.to_string(), bytes_text(info.bytes));
-        let (group, stored) = (info.group.name(), storage(info.persisted));
+        let group = info.group.name();
+        let stored = storage(info.persisted);
         let gpus = residency::as_text(&info.residency, &info.unknown_devices);
         rows.add_row([&id, group, &count, &size, stored, &gpus, &info.label]);
     }
@@ -48,7 +66,45 @@ pub fn as_text(info: &BasesInfo) -> String {
     format!("{rows}\n")
 }
 
-pub fn storage(is_persisted: bool) -> &'static str {
+fn print_matrices(ui: Ui, all: &[MatrixInfo]) -> Result<()> {
+    let mut rows = table(["id of matrix", "rows", "columns", "terms", "size", "stored", "label"]);
+    for info in all {
+        let [lines, columns, terms] = numbers(info).map(|number| number.to_string());
+        let (id, size) = (info.id.to_string(), bytes_text(info.bytes));
+        let stored = storage(info.persisted);
+        rows.add_row([&id, &lines, &columns, &terms, &size, stored, &info.label]);
+    }
+    ui.print(&format!("{rows}\n"))
+}
+
+fn numbers(info: &MatrixInfo) -> [u32; 3] {
+    [info.shape.rows, info.shape.columns, info.shape.terms]
+}
+
+pub fn matrix_as_json(info: &MatrixInfo) -> Value {
+    let [rows, columns, terms] = numbers(info);
+    json!({
+        "kind": "matrix", "id": info.id.to_string(), "rows": rows, "columns": columns,
+        "terms": terms, "coefficients": info.shape.coefficients, "bytes": info.bytes,
+        "persisted": info.persisted, "label": info.label, "created_s": info.created_s,
+    })
+}
+
+pub fn matrix_as_text(info: &MatrixInfo) -> String {
+    let [lines, columns, terms] = numbers(info).map(|number| number.to_string());
+    let mut rows = table(["matrix", &info.id.to_string()]);
+    rows.add_row(["rows", &lines]);
+    rows.add_row(["columns", &columns]);
+    rows.add_row(["terms", &terms]);
+    rows.add_row(["stored coefficients", &info.shape.coefficients.to_string()]);
+    rows.add_row(["size", &bytes_text(info.bytes)]);
+    rows.add_row(["stored", storage(info.persisted)]);
+    rows.add_row(["label", &info.label]);
+    rows.add_row(["created", &utc(info.created_s)]);
+    format!("{rows}\n")
+}
+
+fn storage(is_persisted: bool) -> &'static str {
     if is_persisted { "on disk" } else { "in memory" }
 }
 
@@ -56,7 +112,7 @@ pub fn storage(is_persisted: bool) -> &'static str {
 const UNIX_S_MAX: i64 = 253_402_300_799;
 
 /// `2026-11-21 12:33:15 UTC`.
-pub fn utc(unix_s: i64) -> String {
+fn utc(unix_s: i64) -> String {
     let time = UNIX_EPOCH + Duration::from_secs(unix_s.clamp(0, UNIX_S_MAX).unsigned_abs());
     humantime::format_rfc3339_seconds(time).to_string().replace('T', " ").replace('Z', " UTC")
 }

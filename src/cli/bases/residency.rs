@@ -5,11 +5,9 @@ use serde_json::{Value, json};
 
 use super::lookup::find;
 use crate::{
-    cli::{
-        exit::Result,
-        output::{Ui, bytes_text, table},
-    },
     client::{BasesInfo, BasesResidency, Client, ResidencyAction},
+    exit::Result,
+    output::{Ui, bytes_text, table},
 };
 
 #[derive(Debug, Args)]

@@ -10,17 +10,15 @@ use super::{
     shared::{self, WorkerVector},
 };
 use crate::{
-    cli::{
-        exit::{CliFailure, Exit, Result},
-        output::Ui,
-        progress::TerminalProgress,
-        random::{blocking, random},
-    },
     client::{
         BasesHandle, BasesId, Client, CurvePoint, Fr, G1Affine, G2Affine, MsmOptions, MsmResult,
         NttOptions, NttReport, PutOptions,
     },
     curve::points::content_hash,
+    exit::{CliFailure, Exit, Result},
+    output::Ui,
+    progress::TerminalProgress,
+    random::{blocking, random},
 };
 
 /// Vectors that are filled at a time take at most this much memory, unless one takes more.
@@ -207,7 +205,8 @@ impl<A: CurvePoint> BenchMsm<A> {
                 let begin = Instant::now();
                 let options = MsmOptions::default();
                 let sums = client.msm_with(&self.bases, self.scalars.clone(), options).await?;
-                let (latency, MsmResult { points, timing, execution }) = (begin.elapsed(), sums);
+                let latency = begin.elapsed();
+                let MsmResult { points, timing, execution } = sums;
                 (points, Measurement { latency, timing, execution })
             }
             WorkerVector::Shared(scalars) => {

@@ -10,8 +10,8 @@ use tokio::{sync::Barrier, task::JoinSet};
 
 use super::{jobs::BenchJob, measurement::Measurement, shared::WorkerVector};
 use crate::{
-    cli::exit::{CliFailure, Exit, Result},
     client::{Client, Execution, Reason, Timing},
+    exit::{CliFailure, Exit, Result},
 };
 
 /// Longer latencies are recorded as this value.
@@ -151,7 +151,8 @@ impl BenchRun {
         // Dropping the set cancels running jobs on both sides.
         let mut workers = JoinSet::new();
         for _ in 0..self.concurrency {
-            let (run, start) = (self.clone(), start.clone());
+            let run = self.clone();
+            let start = start.clone();
             workers.spawn(async move { run.run_worker(&start).await });
         }
         let mut total: Option<Sample> = None;

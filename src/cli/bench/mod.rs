@@ -160,7 +160,8 @@ async fn measure_all(
         let job = Arc::new(data.job(lg_n).await);
         for &concurrency in &args.concurrency {
             bar.set_message(format!("2^{lg_n}, concurrency {concurrency}"));
-            let (client, job) = (client.clone(), job.clone());
+            let client = client.clone();
+            let job = job.clone();
             let run = BenchRun { client, job, lg_n, concurrency, warm_up, is_shared, stop_after };
             samples.push(run.run().await?);
             bar.add(1);

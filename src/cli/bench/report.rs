@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::measure::{PHASES, Sample};
 use crate::{
-    cli::output::{rate_text, stages_json, stages_text, table, time_text},
     client::Execution,
+    output::{rate_text, stages_json, stages_text, table, time_text},
 };
 
 /// A table with one row per sample.

@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use super::measurement::Measurement;
 use crate::{
-    cli::exit::{CliFailure, Exit, Result},
     client::{
         BasesHandle, Client, CurvePoint, Fr, NttTransform, ProgramBuilder, ProgramRun, RunResult,
         SharedVector,
     },
+    exit::{CliFailure, Exit, Result},
 };
 
 /// The vector that a worker's jobs use.

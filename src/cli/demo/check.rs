@@ -6,9 +6,9 @@ use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use rayon::prelude::*;
 
 use crate::{
-    cli::exit::{Exit, Result, fail},
     client::{CurvePoint, Fr, G1Affine, G1Projective, G2Affine, G2Projective},
     curve::reverse_bits,
+    exit::{Exit, Result, fail},
     formats::PointSet,
 };
 
@@ -58,7 +58,8 @@ pub fn all(results: &DemoResults) -> Result<Vec<PassedCheck>> {
     let lagrange = decode::<G1Affine>(&results.lagrange);
     let monomial = decode::<G1Affine>(&results.monomial);
     let g2 = decode::<G2Affine>(&results.g2);
-    let (n, low) = (lagrange.len(), g2.len());
+    let n = lagrange.len();
+    let low = g2.len();
     let DemoResults { blobs, coefficients, low_degree_in_g1, low_degree_in_g2, .. } = results;
     let by_evaluations = &named("commitments to evaluations", results.by_evaluations.clone());
     let by_coefficients = &named("commitments to coefficients", results.by_coefficients.clone());
@@ -150,9 +151,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        cli::random::random,
         client::PointEncoding,
         curve::{Group, points::encode},
+        random::random,
     };
 
     const N: usize = 4;

@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Ethereum's file: 4096 points of G1 in two bases, 65 of G2.
-const SETUP: &[u8] = include_bytes!("../../../tests/data/trusted_setup_4096.json");
+const SETUP: &[u8] = include_bytes!("trusted_setup_4096.json");
 
 /// Field elements of a blob.
 const BLOB_LENGTH: usize = 4096;

@@ -6,13 +6,11 @@ use serde_json::{Value, json};
 
 use super::check::PassedCheck;
 use crate::{
-    cli::{
-        exit::Result,
-        output::{Ui, microseconds, table, time_text},
-        progress::TerminalProgress,
-    },
     client::{G1Affine, GetInfoResponse, PointEncoding},
     curve::points::encode,
+    exit::Result,
+    output::{Ui, microseconds, table, time_text},
+    progress::TerminalProgress,
 };
 
 /// Times phases and shows the current one on a terminal.

@@ -74,7 +74,7 @@ fn finding(facts: &ClockFacts) -> DoctorFinding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::finding::Severity;
+    use crate::doctor::finding::Severity;
 
     fn severity(now: Duration, synchronization: Option<Synchronization>) -> Severity {
         finding(&ClockFacts { now, synchronization }).severity

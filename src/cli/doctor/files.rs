@@ -107,7 +107,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::cli::doctor::finding::Severity;
+    use crate::doctor::finding::Severity;
 
     const PRIVATE: FileAccess = FileAccess { mode: 0o100640, user: 7, folder_mode: 0o40755 };
 

@@ -26,9 +26,22 @@ pub struct DoctorArgs {
     /// Do not ask a server: check this host before its daemon is started
     #[arg(long)]
     no_server: bool,
-    #[cfg(feature = "server")]
     #[command(flatten)]
     host: host::HostArgs,
+}
+
+#[cfg(not(feature = "server"))]
+mod host {
+    pub use NoHostArgs as HostArgs;
+
+    #[derive(Debug, clap::Args)]
+    pub struct NoHostArgs {}
+
+    pub async fn check(_args: &HostArgs) -> Vec<super::DoctorFinding> {
+        let text =
+            "this program is built without the server, so it checks nothing else of this host";
+        vec![super::DoctorFinding::ok("host", text)]
+    }
 }
 
 pub async fn run(ui: Ui, global: &GlobalArgs, args: &DoctorArgs) -> Result<()> {
@@ -38,13 +51,7 @@ pub async fn run(ui: Ui, global: &GlobalArgs, args: &DoctorArgs) -> Result<()> {
     }
     findings.extend(own_files(global));
     findings.push(clock::check());
-    #[cfg(feature = "server")]
     findings.extend(host::check(&args.host).await);
-    #[cfg(not(feature = "server"))]
-    findings.push(DoctorFinding::ok(
-        "host",
-        "this program is built without the server, so it checks nothing else of this host",
-    ));
     if ui.json {
         ui.print_json(&report::as_json(&findings))?;
     } else {

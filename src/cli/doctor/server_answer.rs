@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use super::finding::DoctorFinding;
 use crate::{
-    cli::{
-        args::GlobalArgs,
-        exit::{CliFailure, Result},
-        output::bytes_text,
-    },
+    args::GlobalArgs,
     client::{GetInfoResponse, Gpu},
+    exit::{CliFailure, Result},
+    output::bytes_text,
 };
 
 /// Time for an answer, unless `--deadline` allows another one.
@@ -147,7 +145,7 @@ fn is_nearly_full(usage: &Usage) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{doctor::finding::Severity, exit::Exit};
+    use crate::{doctor::finding::Severity, exit::Exit};
 
     #[test]
     fn a_server_without_an_answer_is_a_problem_with_advice() {

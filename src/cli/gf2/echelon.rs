@@ -11,14 +11,12 @@ use super::{
     remote::{EliminationReport, RemoteArgs, with_progress},
 };
 use crate::{
-    cli::{
-        args::GlobalArgs,
-        exit::{CliFailure, Exit, Result},
-        output::Ui,
-        pending_file::{PendingFile, check_distinct},
-        random::blocking,
-    },
+    args::GlobalArgs,
     client::{BitMatrix, Client},
+    exit::{CliFailure, Exit, Result},
+    output::Ui,
+    pending_file::{PendingFile, check_distinct},
+    random::blocking,
 };
 
 #[derive(Debug, Args)]
@@ -42,7 +40,8 @@ struct EchelonForm {
 pub async fn run(ui: Ui, global: &GlobalArgs, args: &EchelonArgs) -> Result<()> {
     check_distinct(&[&args.file], &[&args.output])?;
     let file = files::read(ui, &args.file).await?;
-    let (layout, write) = (FileLayout::of(&file), file.writer());
+    let layout = FileLayout::of(&file);
+    let write = file.writer();
     let output = PendingFile::create(&args.output)?;
     let matrix = files::matrix(&args.file, file, layout).await?;
     let (columns, rows) = (layout.columns, matrix.rows());

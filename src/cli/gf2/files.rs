@@ -7,7 +7,7 @@ use capstan_math::gf2::{
     files::{FileLayout, MatrixFile, MatrixFileError},
 };
 
-use crate::cli::{
+use crate::{
     exit::{CliFailure, Exit, Result},
     input,
     output::Ui,

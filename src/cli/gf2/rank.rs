@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::files;
-use crate::cli::{
+use crate::{
     exit::{CliFailure, Exit, Result},
     output::{Ui, microseconds, time_text},
 };

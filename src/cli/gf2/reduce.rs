@@ -14,14 +14,12 @@ use super::{
     remote::{EliminationReport, RemoteArgs, with_progress},
 };
 use crate::{
-    cli::{
-        args::GlobalArgs,
-        exit::{CliFailure, Exit, Result},
-        output::Ui,
-        pending_file::{PendingFile, check_distinct},
-        random::blocking,
-    },
+    args::GlobalArgs,
     client::{BitMatrix, Client},
+    exit::{CliFailure, Exit, Result},
+    output::Ui,
+    pending_file::{PendingFile, check_distinct},
+    random::blocking,
 };
 
 #[derive(Debug, Args)]

@@ -4,13 +4,11 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::{
-    cli::{
-        args::GlobalArgs,
-        exit::Result,
-        output::{Ui, microseconds, time_text, with_timings},
-        progress::TerminalProgress,
-    },
+    args::GlobalArgs,
     client::{BitMatrix, Client, Execution, Gf2Result, RunOptions, Timing},
+    exit::Result,
+    output::{Ui, microseconds, time_text, with_timings},
+    progress::TerminalProgress,
 };
 
 #[derive(Debug, Args)]

@@ -7,23 +7,21 @@ use ark_ff::PrimeField;
 use ark_groth16::{Proof, ProvingKey, VerifyingKey};
 use ark_serialize::{CanonicalSerialize, Compress, SerializationError};
 use capstan_math::text::without_bom;
+use capstan_proofs::groth16::{ConstraintMatrices, Groth16Error, files};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
 use crate::{
-    cli::{
-        exit::{CliFailure, Exit, Result},
-        input,
-        output::Ui,
-        pending_file::PendingFile,
-        random::blocking,
-    },
     client::Fr,
+    exit::{CliFailure, Exit, Result},
     formats::{
         FileFormat,
         scalars::{self, Notation},
     },
-    groth16::{ConstraintMatrices, Groth16Error, files},
+    input,
+    output::Ui,
+    pending_file::PendingFile,
+    random::blocking,
 };
 
 pub async fn constraints(ui: Ui, path: &Path) -> Result<ConstraintMatrices> {

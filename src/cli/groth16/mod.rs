@@ -2,12 +2,11 @@
 //!
 //! - `setup`, `register`, `prove`, `verify`: the commands.
 //! - `files`: reads and writes their files.
-//! - `proof_server`: the server that computes. `phases`: what took how long. `plot`: a chart of it.
+//! - `phases`: what took how long. `plot`: a chart of it.
 
 mod files;
 mod phases;
 mod plot;
-mod proof_server;
 mod prove;
 mod register;
 mod setup;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::cli::output::{microseconds, table, time_text};
+use crate::output::{microseconds, table, time_text};
 
 /// The phases so far, in order.
 pub struct ProofPhases {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use plotters::{coord::Shift, prelude::*};
 
 use super::phases::ProofPhase;
-use crate::cli::output::time_text;
+use crate::output::time_text;
 
 const WIDTH: u32 = 1200;
 const ROW_HEIGHT: u32 = 44;
@@ -33,7 +33,8 @@ fn draw(
 ) -> Result<(), Box<dyn std::error::Error>> {
     area.fill(&WHITE)?;
     let total = phases.iter().map(|phase| phase.time).sum::<Duration>();
-    let (end, rows) = (seconds(total).max(1e-6), phases.len() as f64);
+    let end = seconds(total).max(1e-6);
+    let rows = phases.len() as f64;
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 30))
         .margin(24)
@@ -54,9 +55,11 @@ fn draw(
         .light_line_style(WHITE)
         .bold_line_style(GRID)
         .draw()?;
-    let (mut begin, font) = (0.0, ("sans-serif", 22).into_font());
+    let mut begin = 0.0;
+    let font = ("sans-serif", 22).into_font();
     for (row, phase) in phases.iter().enumerate() {
-        let (row, until) = (row as f64, begin + seconds(phase.time));
+        let row = row as f64;
+        let until = begin + seconds(phase.time);
         let bar = Rectangle::new([(begin, row + 0.2), (until, row + 0.8)], BAR.filled());
         chart.draw_series(std::iter::once(bar))?;
         let (left, y) = chart.backend_coord(&(0.0, row + 0.25));

@@ -5,25 +5,26 @@ use std::path::{Path, PathBuf};
 use ark_bls12_381::Bls12_381;
 use ark_groth16::ProvingKey;
 use ark_serialize::{CanonicalSerialize, Compress};
+use capstan_proofs::groth16::{ConstraintMatrices, Groth16Key, Groth16Prover, ReportedProof};
 use clap::Args;
 use serde_json::json;
+use tokio::runtime::Handle;
 use zeroize::Zeroizing;
 
-use super::{files, phases::ProofPhases, plot, proof_server::ProofServer, verify};
+use super::{files, phases::ProofPhases, plot, verify};
 use crate::{
-    cli::{
-        args::GlobalArgs,
-        exit::{Exit, Result, fail},
-        output::{Ui, microseconds, time_text},
-        pending_file::{PendingFile, check_distinct},
-        progress::TerminalProgress,
-        random::{blocking, secret},
-    },
-    client::{Fr, PutOptions, RunOptions},
-    groth16::{ConstraintMatrices, Groth16Key, Groth16Prover, ReportedProof},
+    args::GlobalArgs,
+    client::{Execution, Fr, PutOptions, RunOptions},
+    embedded::local_engine,
+    exit::{CliFailure, Exit, Result, fail, print_problem},
+    output::{Ui, microseconds, time_text},
+    pending_file::{PendingFile, check_distinct},
+    progress::TerminalProgress,
+    random::{blocking, secret},
+    runner::ProgramRunner,
 };
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = ABOUT)]
 pub struct ProveArgs {
     /// Circuit, compiled by circom with --prime bls12381
@@ -45,8 +46,7 @@ pub struct ProveArgs {
     /// hold
     #[arg(long)]
     check: bool,
-    /// Compute on a server in this process, on its GPUs or its CPU, instead of --server
-    #[cfg(feature = "server")]
+    /// Compute in this process, on the host's GPUs or its CPU, instead of --server
     #[arg(long)]
     local: bool,
     /// Plot the phases into an SVG file
@@ -74,46 +74,52 @@ struct ProofOutputs {
     plot: Option<PendingFile>,
 }
 
+/// A proof to be made, by any runner.
+struct ProofJob {
+    ui: Ui,
+    args: ProveArgs,
+    inputs: ProofInputs,
+    phases: ProofPhases,
+}
+
+/// A proof that verifies.
+struct VerifiedProof {
+    bytes: Vec<u8>,
+    execution: Execution,
+    phases: ProofPhases,
+}
+
 pub async fn run(ui: Ui, global: &GlobalArgs, args: &ProveArgs) -> Result<()> {
     check_distinct(&[&args.circuit, &args.witness, &args.key], &args.outputs())?;
     let mut phases = ProofPhases::begin();
     let inputs = phases.measure("read files", ProofInputs::read(ui, args)).await?;
-    let ProofInputs { matrices, witness, key } = inputs;
+    let ProofInputs { matrices, witness, .. } = &inputs;
     let (constraints, variables) = (matrices.constraints(), matrices.variables());
     phases.describe(format!("{constraints} constraints, {variables} variables"));
     let outputs = ProofOutputs::create(args)?;
     let public = witness[1..matrices.public_variables()].to_vec();
 
-    let server = phases.measure("connect", connect(global, args)).await?;
-    phases.describe(server.place().to_owned());
-    let bar = TerminalProgress::bytes(ui, "sending the key", 0);
-    let options = PutOptions { progress: bar.callback(), ..PutOptions::default() };
-    let register = Groth16Key::register_with(&server.client, options, &key, matrices);
-    let registered = phases.measure("register the key", register).await;
-    let registered = registered.map_err(|error| files::failure(&args.key, error))?;
-    phases.describe(format!("{} points", points(&key)));
-    drop(bar);
-
-    let bar = TerminalProgress::bytes(ui, "sending the witness", 0);
-    let options = RunOptions { progress: bar.callback(), ..RunOptions::default() };
-    let prover = Groth16Prover::new(&server.client, &registered).with_options(options);
-    let proved = prover.prove_with_report(witness, &mut secret()?).await;
-    let proved = proved.map_err(|error| files::failure(&args.witness, error))?;
-    drop(bar);
-    add_phases(&mut phases, &proved);
-    let ReportedProof { proof, execution, .. } = proved;
-
-    let (vk, checked, inputs) = (key.vk, proof.clone(), public.clone());
-    let verify = blocking(move || verify::verifies(&vk, &checked, &inputs));
-    if !phases.measure("verify the proof", verify).await {
-        registered.discard(&server.client).await;
-        return fail(Exit::NotVerified, does_not_verify(args));
-    }
-    let mut bytes = Vec::new();
-    proof.serialize_with_mode(&mut bytes, Compress::Yes).expect("memory accepts all bytes");
+    let mut job = ProofJob { ui, args: args.clone(), inputs, phases };
+    let proved = if args.local {
+        let runtime = Handle::current();
+        // The engine's futures block.
+        let prove = move || {
+            runtime.block_on(async {
+                let open = async { local_engine(print_problem) };
+                let engine = job.phases.measure("connect", open).await?;
+                job.phases.describe("the engine in this process".into());
+                job.prove(&engine).await
+            })
+        };
+        blocking(prove).await?
+    } else {
+        let connect = async { Ok::<_, CliFailure>(global.client_builder()?.connect().await?) };
+        let client = job.phases.measure("connect", connect).await?;
+        job.prove(&client).await?
+    };
+    let VerifiedProof { bytes, execution, phases } = proved;
     let title = format!("Groth16, {constraints} constraints, engine {}", execution.engine);
     outputs.write(&bytes, &public, &title, &phases)?;
-    server.stop().await?;
     if ui.json {
         return ui.print_json(&json!({
             "constraints": constraints, "variables": variables,
@@ -133,6 +139,41 @@ pub async fn run(ui: Ui, global: &GlobalArgs, args: &ProveArgs) -> Result<()> {
         phases.as_text(),
         time_text(phases.total())
     ))
+}
+
+impl ProofJob {
+    /// Registers the key, and makes and verifies the proof.
+    async fn prove(self, runner: &impl ProgramRunner) -> Result<VerifiedProof> {
+        let Self { ui, args, inputs: ProofInputs { matrices, witness, key }, mut phases } = self;
+        let public = witness[1..matrices.public_variables()].to_vec();
+        let bar = TerminalProgress::bytes(ui, "sending the key", 0);
+        let options = PutOptions { progress: bar.callback(), ..PutOptions::default() };
+        let register = Groth16Key::register_with(runner, options, &key, matrices);
+        let registered = phases.measure("register the key", register).await;
+        let registered = registered.map_err(|error| files::failure(&args.key, error))?;
+        phases.describe(format!("{} points", points(&key)));
+        drop(bar);
+
+        let bar = TerminalProgress::bytes(ui, "sending the witness", 0);
+        let options = RunOptions { progress: bar.callback(), ..RunOptions::default() };
+        let prover = Groth16Prover::new(runner, &registered).with_options(options);
+        let proved = prover.prove_with_report(witness, &mut secret()?).await;
+        let proved = proved.map_err(|error| files::failure(&args.witness, error))?;
+        drop(bar);
+        add_phases(&mut phases, &proved);
+        let ReportedProof { proof, execution, .. } = proved;
+
+        let vk = key.vk;
+        let checked = proof.clone();
+        let verify = blocking(move || verify::verifies(&vk, &checked, &public));
+        if !phases.measure("verify the proof", verify).await {
+            registered.discard(runner).await;
+            return fail(Exit::NotVerified, does_not_verify(&args));
+        }
+        let mut bytes = Vec::new();
+        proof.serialize_with_mode(&mut bytes, Compress::Yes).expect("memory accepts all bytes");
+        Ok(VerifiedProof { bytes, execution, phases })
+    }
 }
 
 impl ProveArgs {
@@ -192,17 +233,7 @@ impl ProofOutputs {
     }
 }
 
-async fn connect(global: &GlobalArgs, args: &ProveArgs) -> Result<ProofServer> {
-    #[cfg(feature = "server")]
-    if args.local {
-        return ProofServer::start(global).await;
-    }
-    #[cfg(not(feature = "server"))]
-    let _ = args;
-    ProofServer::connect(global).await
-}
-
-/// The number of points on the server.
+/// The number of points of the key that are put.
 fn points(key: &ProvingKey<Bls12_381>) -> usize {
     let in_g1 = [&key.a_query, &key.b_g1_query, &key.h_query, &key.l_query];
     in_g1.iter().map(|points| points.len()).sum::<usize>() + key.b_g2_query.len()

@@ -2,21 +2,20 @@
 
 use std::path::PathBuf;
 
+use capstan_proofs::groth16::Groth16Key;
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::files;
 use crate::{
-    cli::{
-        args::GlobalArgs,
-        exit::Result,
-        output::Ui,
-        pending_file::{PendingFile, check_distinct},
-        progress::TerminalProgress,
-    },
-    client::{CurvePoint, MatrixHandle, PointEncoding, PutOptions},
+    args::GlobalArgs,
+    builder::{ProgramBases, ProgramMatrix},
+    client::{CurvePoint, PointEncoding, PutOptions},
     curve::points::encode,
-    groth16::Groth16Key,
+    exit::Result,
+    output::Ui,
+    pending_file::{PendingFile, check_distinct},
+    progress::TerminalProgress,
 };
 
 /// The version of the description that clients read.
@@ -70,13 +69,14 @@ pub async fn run(ui: Ui, global: &GlobalArgs, args: &RegisterArgs) -> Result<()>
     if ui.json {
         return ui.print_json(&description);
     }
-    let (constraints, file) = (registered.matrices().constraints(), args.description.display());
+    let constraints = registered.matrices().constraints();
+    let file = args.description.display();
     ui.print(&format!("{constraints} constraints\ndescription: {file}\n"))
 }
 
 fn describe(key: &Groth16Key) -> Value {
     let (matrices, objects, points) = (key.matrices(), key.objects(), key.points());
-    let selection = |selection: &Option<MatrixHandle>| selection.as_ref().map(matrix_id);
+    let selection = |selection: &Option<ProgramMatrix>| selection.as_ref().map(matrix_id);
     json!({
         "format": FORMAT,
         "constraints": matrices.constraints(),
@@ -85,10 +85,10 @@ fn describe(key: &Groth16Key) -> Value {
         "objects": {
             "matrix_a": matrix_id(&objects.matrix_a),
             "matrix_b": matrix_id(&objects.matrix_b),
-            "a": objects.a.id().to_string(),
-            "b_g1": objects.b_g1.id().to_string(),
-            "b_g2": objects.b_g2.id().to_string(),
-            "c": objects.c.id().to_string(),
+            "a": bases_id(&objects.a),
+            "b_g1": bases_id(&objects.b_g1),
+            "b_g2": bases_id(&objects.b_g2),
+            "c": bases_id(&objects.c),
             "variables_of_a": selection(&objects.variables_of_a),
             "variables_of_b": selection(&objects.variables_of_b),
         },
@@ -102,8 +102,12 @@ fn describe(key: &Groth16Key) -> Value {
     })
 }
 
-fn matrix_id(matrix: &MatrixHandle) -> String {
-    matrix.id().to_string()
+fn matrix_id(matrix: &ProgramMatrix) -> String {
+    hex::encode(matrix.object.id)
+}
+
+fn bases_id<A>(bases: &ProgramBases<A>) -> String {
+    hex::encode(bases.object.id)
 }
 
 fn compressed(point: impl CurvePoint) -> String {

@@ -5,19 +5,17 @@ use std::path::PathBuf;
 use ark_bls12_381::Bls12_381;
 use ark_groth16::{Groth16, ProvingKey};
 use ark_serialize::Compress;
+use capstan_proofs::groth16::{ConstraintMatrices, Groth16Error, MatricesCircuit};
 use clap::Args;
 use serde_json::json;
 
 use super::files;
 use crate::{
-    cli::{
-        exit::Result,
-        output::Ui,
-        pending_file::{PendingFile, check_distinct},
-        progress::TerminalProgress,
-        random::{blocking, secret},
-    },
-    groth16::{ConstraintMatrices, Groth16Error, MatricesCircuit},
+    exit::Result,
+    output::Ui,
+    pending_file::{PendingFile, check_distinct},
+    progress::TerminalProgress,
+    random::{blocking, secret},
 };
 
 #[derive(Debug, Args)]

@@ -9,12 +9,10 @@ use serde_json::json;
 
 use super::files;
 use crate::{
-    cli::{
-        exit::{CliFailure, Exit, Result, fail},
-        output::Ui,
-        random::blocking,
-    },
     client::Fr,
+    exit::{CliFailure, Exit, Result, fail},
+    output::Ui,
+    random::blocking,
 };
 
 #[derive(Debug, Args)]

@@ -1,8 +1,14 @@
 //! Multiplies in this process.
 
+use std::mem;
+
+use capstan_engine::{
+    engines::{JobControl, cpu::CpuEngine},
+    integers::{self, IntegerFactors},
+};
 use zeroize::Zeroizing;
 
-use crate::cli::exit::{CliFailure, Exit, Result};
+use crate::exit::{CliFailure, Exit, Result};
 
 /// Limbs that are wiped when dropped.
 type Limbs = Zeroizing<Vec<u32>>;
@@ -10,15 +16,9 @@ type Limbs = Zeroizing<Vec<u32>>;
 /// The limbs of the product, or of the square of `a`.
 ///
 /// Errors: the product has too many limbs; there are no threads.
-#[cfg(feature = "server")]
 pub fn multiply(a: Limbs, b: Option<Limbs>) -> Result<Limbs> {
-    use std::mem;
-
-    use capstan_engine::integers::{self, IntegerFactors};
-
-    use crate::engine::{JobControl, cpu::CpuEngine};
-
-    let failed = |error: crate::error::Error| CliFailure::new(Exit::Failed, error.to_string());
+    let failed =
+        |error: crate::error::EngineError| CliFailure::new(Exit::Failed, error.to_string());
     let length = check_length(a.len(), b.as_ref().map_or(a.len(), |b| b.len()))?;
     let engine = CpuEngine::new(0).map_err(failed)?;
     let row = |mut limbs: Limbs| Zeroizing::new(vec![mem::take(&mut *limbs)]);
@@ -30,20 +30,9 @@ pub fn multiply(a: Limbs, b: Option<Limbs>) -> Result<Limbs> {
     Ok(Zeroizing::new(mem::take(&mut out[0])))
 }
 
-/// Without the CPU engine, by the library alone.
-#[cfg(not(feature = "server"))]
-pub fn multiply(a: Limbs, b: Option<Limbs>) -> Result<Limbs> {
-    use super::digits::{integer, limbs};
-    check_length(a.len(), b.as_ref().map_or(a.len(), |b| b.len()))?;
-    let product = match b {
-        Some(b) => &*integer(&a) * &*integer(&b),
-        None => integer(&a).sqr(),
-    };
-    Ok(limbs(&Zeroizing::new(product)))
-}
-
 fn check_length(a: usize, b: usize) -> Result<usize> {
-    let (got, max) = (a + b, capstan_math::operation::PRODUCT_LIMBS_MAX);
+    let got = a + b;
+    let max = capstan_math::operation::PRODUCT_LIMBS_MAX;
     if got as u64 > max {
         let message = format!("the product has {got} limbs of 32 bits: at most {max} are possible");
         return Err(CliFailure::new(Exit::Data, message));

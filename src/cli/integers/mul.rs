@@ -15,16 +15,14 @@ use super::{
     local,
 };
 use crate::{
-    cli::{
-        args::{GlobalArgs, word},
-        exit::{CliFailure, Exit, Result, fail},
-        input,
-        output::{OutputTarget, Ui, microseconds, time_text, with_timings},
-        pending_file::check_distinct,
-        progress::TerminalProgress,
-        random::blocking,
-    },
+    args::{GlobalArgs, word},
     client::{Client, Execution, RunOptions, Timing, Verification},
+    exit::{CliFailure, Exit, Result, fail},
+    input,
+    output::{OutputTarget, Ui, microseconds, time_text, with_timings},
+    pending_file::check_distinct,
+    progress::TerminalProgress,
+    random::blocking,
 };
 
 #[derive(Debug, Args)]
@@ -154,7 +152,8 @@ async fn on_server(
     let options = RunOptions { verify, progress: bar.callback(), ..RunOptions::default() };
     let result = client.int_mul(&a, b.as_ref().unwrap_or(&a), options).await?;
     let limbs = Zeroizing::new(result.product.to_u32_digits());
-    let (time, on_server) = (result.timing.total, Some((result.timing, result.execution)));
+    let time = result.timing.total;
+    let on_server = Some((result.timing, result.execution));
     Ok(MultipliedIntegers { limbs, time, on_server })
 }
 

@@ -6,11 +6,9 @@ use clap::Args;
 
 use super::file::{self, ProgramFile};
 use crate::{
-    cli::{
-        args::{SCALAR_FORMATS, ScalarFormat, word},
-        exit::{Exit, Result, fail},
-    },
+    args::{SCALAR_FORMATS, ScalarFormat, word},
     client::Verification,
+    exit::{Exit, Result, fail},
 };
 
 #[derive(Debug, Args)]
@@ -67,7 +65,7 @@ impl RunArgs {
     /// Checks that `--input` and `--output` name inputs and outputs of the program.
     pub fn check_names(&self, file: &ProgramFile) -> Result<()> {
         let inputs: Vec<_> =
-            file.steps.iter().filter(|step| step.is_input()).map(|step| &step.name).collect();
+            file.steps.iter().filter(|step| step.input.is_some()).map(|step| &step.name).collect();
         let outputs: Vec<_> = file.outputs.iter().collect();
         for (option, given, known) in
             [("--input", &self.input, &inputs), ("--output", &self.output, &outputs)]

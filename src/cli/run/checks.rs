@@ -2,11 +2,11 @@
 
 use capstan_math::{field::FieldId, gf2::COLUMNS_MAX, operation::PRODUCT_LIMBS_MAX};
 
-use super::file::{NamedStep, ProgramFile, StepText};
+use super::file::{InputText, NamedStep, ProgramFile};
 use crate::{
-    cli::exit::{CliFailure, Exit, Result},
     client::{ClientError, VectorValue},
     error::FieldProblem,
+    exit::{CliFailure, Exit, Result},
 };
 
 /// Adds the name of the step that is wrong to a failure.
@@ -18,10 +18,10 @@ pub fn in_step(step: &NamedStep, failure: CliFailure) -> CliFailure {
 /// programs checks inputs over prime fields.
 pub fn input_shapes(file: &ProgramFile) -> Result<()> {
     for step in &file.steps {
-        let StepText::Input { field, length, columns, .. } = &step.text else { continue };
-        let (member, given, max) = match field.0 {
-            FieldId::Integers => ("length", *length, PRODUCT_LIMBS_MAX),
-            FieldId::Gf2 => ("columns", *columns, COLUMNS_MAX),
+        let Some(InputText { field, length, columns, .. }) = step.input else { continue };
+        let (member, given, max) = match field {
+            FieldId::Integers => ("length", length, PRODUCT_LIMBS_MAX),
+            FieldId::Gf2 => ("columns", columns, COLUMNS_MAX),
             FieldId::Bls12381Fr | FieldId::Prime31(_) => continue,
         };
         if given.is_some_and(|given| given > max) {
@@ -32,27 +32,21 @@ pub fn input_shapes(file: &ProgramFile) -> Result<()> {
     Ok(())
 }
 
-/// The columns of the matrix of bits that a step makes: those of its inputs, `columns`.
+/// Checks that a step made a matrix of bits with the columns of its inputs.
 ///
 /// Errors: `made` does not consist of whole rows of a matrix.
-pub fn bit_columns(step: &NamedStep, made: VectorValue, columns: &[u64]) -> Result<u64> {
-    let first = columns.first().copied().unwrap_or_default();
-    let other = columns.iter().find(|other| **other != first);
-    let words = first.div_ceil(64);
+pub fn whole_rows(step: &NamedStep, made: VectorValue, columns: u64) -> Result<()> {
+    let words = columns.div_ceil(64);
     let whole = |count: u64| count.is_multiple_of(words);
-    let row = format!("{words}, the words of a row of {first} columns");
-    let problem = match (&step.text, other) {
-        (StepText::Slice { offset, length, .. }, _) if !(whole(*offset) && whole(*length)) => {
+    let row = format!("{words}, the words of a row of {columns} columns");
+    let problem = match [step.number("offset"), step.number("length")] {
+        [Some(offset), Some(length)] if !(whole(offset) && whole(length)) => {
             format!("offset and length must be multiples of {row}")
-        }
-        (StepText::Concat { .. }, Some(other)) => {
-            format!("the inputs have different numbers of columns: {first} and {other}")
         }
         _ if !whole(made.length()) => {
             format!("the result has {} words: expected a multiple of {row}", made.length())
         }
-        _ => return Ok(first),
+        _ => return Ok(()),
     };
-    let problem = format!("{}: {problem}", step.kind);
-    Err(in_step(step, CliFailure::new(Exit::Data, problem)))
+    Err(CliFailure::new(Exit::Data, format!("{}: {problem}", step.kind)))
 }

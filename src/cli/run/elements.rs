@@ -10,18 +10,15 @@ use zeroize::Zeroizing;
 
 use super::{
     args::{NamedPath, RunArgs},
-    file::{ProgramFile, StepText},
+    file::{InputText, ProgramFile},
 };
 use crate::{
-    cli::{
-        exit::{CliFailure, Exit, Result, fail},
-        gf2::files,
-        input::{self, ScalarBytes},
-        integers::digits,
-        ntt31,
-        output::Ui,
-    },
     client::{BitMatrix, ScalarEncoding},
+    exit::{CliFailure, Exit, Result, fail},
+    gf2::files,
+    input::{self, ScalarBytes},
+    integers::digits,
+    output::Ui,
 };
 
 /// Limbs of all integers of a file, each as long as the longest: 4 GiB.
@@ -57,19 +54,18 @@ impl ProgramElements {
         let mut all = Self::default();
         for given in &args.input {
             let step = file.steps.iter().find(|step| step.name == given.name);
-            let Some(StepText::Input { field, length, columns, .. }) = step.map(|step| &step.text)
-            else {
-                continue;
+            let Some(text) = step.and_then(|step| step.input) else { continue };
+            let InputText { field, length, columns, .. } = text;
+            let of_field = |field| -> Result<FileElements> {
+                let scalars =
+                    input::read_scalars(ui, &given.path, field, args.encoding, args.reduce)?;
+                Ok(FileElements { scalars, rows: None, columns: None })
             };
-            let elements = match field.0 {
-                FieldId::Bls12381Fr => {
-                    of_field(input::read_scalars(ui, &given.path, args.encoding, args.reduce)?)
-                }
-                FieldId::Prime31(_) => {
-                    of_field(ntt31::read(ui, &given.path, args.encoding, args.reduce)?)
-                }
-                FieldId::Gf2 => all.matrix(ui, given, *columns).await?,
-                FieldId::Integers => integers(ui, given, *length)?,
+            let elements = match field {
+                FieldId::Bls12381Fr => of_field(None)?,
+                FieldId::Prime31(field) => of_field(Some(field))?,
+                FieldId::Gf2 => all.matrix(ui, given, columns).await?,
+                FieldId::Integers => integers(ui, given, length)?,
             };
             all.inputs.insert(given.name.clone(), elements);
         }
@@ -104,10 +100,6 @@ impl ProgramElements {
         let (rows, columns) = (matrix.rows() as u64, matrix.columns() as u64);
         Ok(FileElements { scalars, rows: Some(rows), columns: Some(columns) })
     }
-}
-
-fn of_field(scalars: ScalarBytes) -> FileElements {
-    FileElements { scalars, rows: None, columns: None }
 }
 
 /// Reads an integer per line. Each gets `length` limbs, at most `PRODUCT_LIMBS_MAX`, or as many as

@@ -1,20 +1,18 @@
-//! Reads a program from JSON, in which values have names.
+//! Reads a program from JSON, in which values have names. A step is an [`Operation`]; kinds that
+//! need more than the values that they read are in [`StepParts`].
 
-use std::{collections::HashMap, fmt};
+use std::{collections::HashMap, slice};
 
-use ark_ff::PrimeField;
-use capstan_math::field::FieldId;
-use capstan_math::text::without_bom;
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error, Visitor},
+use capstan_math::{
+    field::FieldId,
+    operation::{Gf2ReduceStep, Operation, PointwiseOperation},
+    program::ValueId,
+    text::without_bom,
 };
+use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Map, Value};
 
-use crate::{
-    client::{Direction, Fr, Order, Prime31},
-    formats::scalars::{self, Notation},
-};
+use crate::client::{Constant, NttTransform};
 
 /// Help for the file.
 pub const FORMAT: &str = "\
@@ -44,6 +42,7 @@ Steps and their fields; fields in brackets can be left out:
   pad                  input, length
   reshape              input, rows: all elements, in order, in another number of rows
   evaluate             input, point
+  prefix_product       input: the products of the elements up to each, in each row
   divide_by_linear     input, point
   divide_by_vanishing  input, lg_n, coset_generator
   poly_mul             inputs, [cyclic], [negacyclic]: the product of two polynomials; with the
@@ -81,189 +80,139 @@ pub struct NamedStep {
     pub name: String,
     /// The only key except `name`, such as `ntt`.
     pub kind: String,
-    pub text: StepText,
+    /// The names of the values that the step reads.
+    pub inputs: Vec<String>,
+    /// The field that the step names.
+    pub field: Option<FieldId>,
+    /// What the file has of the step, if it is an input.
+    pub input: Option<InputText>,
+    /// Members that are not null, among them the names of its values.
+    members: Map<String, Value>,
 }
 
+/// The shape of an input, as far as the program has it.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InputText {
+    #[serde(default, deserialize_with = "FieldId::of_text")]
+    pub field: FieldId,
+    pub length: Option<u64>,
+    pub rows: Option<u32>,
+    pub columns: Option<u64>,
+}
+
+/// What a step is made of, in addition to the values that it reads.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-#[rustfmt::skip]
-pub enum StepText {
-    Input {
-        #[serde(default)] field: FieldText,
-        length: Option<u64>, rows: Option<u32>, columns: Option<u64>,
+pub enum StepParts {
+    Input(InputText),
+    Ntt(NttTransform<Constant>),
+    Msm {
+        bases: String,
+        #[serde(default)]
+        offset: u64,
     },
-    Constant { elements: Vec<FrText>, #[serde(default)] field: FieldText },
-    Powers {
-        base: FrText, length: u64, first: Option<FrText>, #[serde(default)] field: FieldText,
+    SparseProduct {
+        matrix: String,
     },
-    Ntt {
-        input: String, lg_n: Option<u32>, coset_generator: Option<FrText>,
-        #[serde(default, with = "DirectionText")] direction: Direction,
-        #[serde(default, with = "OrderText")] input_order: Order,
-        #[serde(default, with = "OrderText")] output_order: Order,
-    },
-    Add { inputs: [String; 2] },
-    Subtract { inputs: [String; 2] },
-    Multiply { inputs: [String; 2] },
-    MultiplyAdd { inputs: [String; 3] },
-    MultiplySubtract { inputs: [String; 3] },
-    Invert { inputs: [String; 1] },
-    Scale { input: String, factor: FrText },
-    LinearCombination { inputs: Vec<String>, factors: Vec<FrText> },
-    Slice { input: String, offset: u64, length: u64 },
-    Concat { inputs: Vec<String> },
-    Pad { input: String, length: u64 },
-    Reshape { input: String, rows: u32 },
-    Evaluate { input: String, point: FrText },
-    DivideByLinear { input: String, point: FrText },
-    DivideByVanishing { input: String, lg_n: u32, coset_generator: FrText },
-    Msm { input: String, bases: String, #[serde(default)] offset: u64 },
-    SparseProduct { input: String, matrix: String },
-    PolyMul { inputs: [String; 2], cyclic: Option<u64>, negacyclic: Option<u64> },
-    Gf2Reduce { pivots: String, rows: String },
-    Gf2Echelon { input: String },
-    IntMul { inputs: [String; 2] },
-    IntSum { inputs: Vec<String>, factors: Vec<i64>, length: u64 },
+    /// Any other kind.
+    #[serde(skip)]
+    Whole(Operation),
 }
 
-#[derive(Deserialize)]
-#[serde(remote = "Direction", rename_all = "kebab-case")]
-enum DirectionText {
-    Forward,
-    Inverse,
+/// What the values that a step reads decide.
+#[derive(Default)]
+pub struct StepContext {
+    /// The values, in the order of their names in the step.
+    pub ids: Vec<ValueId>,
+    /// The field in which the step computes.
+    pub field: FieldId,
+    /// The columns of the matrices of bits.
+    pub columns: u64,
 }
 
-#[derive(Deserialize)]
-#[serde(remote = "Order", rename_all = "kebab-case")]
-enum OrderText {
-    Natural,
-    BitReversed,
+/// The names of values in the members of a step.
+fn value_names<'a>(
+    kind: &str,
+    members: &'a mut Map<String, Value>,
+) -> impl Iterator<Item = &'a mut Value> {
+    let reads_rows = kind == "gf2_reduce";
+    let is_value = move |(member, _): &(&String, &mut Value)| match member.as_str() {
+        "input" | "inputs" | "pivots" => true,
+        member => reads_rows && member == "rows",
+    };
+    members.iter_mut().filter(is_value).flat_map(|(_, value)| match value {
+        Value::Array(names) => names.iter_mut(),
+        name => slice::from_mut(name).iter_mut(),
+    })
 }
 
-/// The field of a vector, by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FieldText(pub FieldId);
-
-impl Default for FieldText {
-    fn default() -> Self {
-        Self(FieldId::Bls12381Fr)
-    }
-}
-
-impl FieldText {
-    fn of_name(name: &str) -> Option<Self> {
-        let primes = Prime31::ALL.iter().map(|prime| FieldId::from(*prime));
-        let fields = [FieldId::Bls12381Fr, FieldId::Gf2, FieldId::Integers];
-        fields.into_iter().chain(primes).find(|field| field.name() == name).map(Self)
-    }
-}
-
-impl<'de> Deserialize<'de> for FieldText {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(from)?;
-        let unknown = || D::Error::custom(format!("unknown field '{name}'"));
-        Self::of_name(&name).ok_or_else(unknown)
-    }
-}
-
-/// A field element: a number, or a string in hex or decimal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FrText(pub Fr);
-
-impl<'de> Deserialize<'de> for FrText {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(FrVisitor)
-    }
-}
-
-impl FrText {
-    /// The element of the field of a prime below 2^31: below the prime, or minus such a number.
-    pub fn word(self, field: Prime31) -> Option<u32> {
-        let small = |value: Fr| match value.into_bigint().0 {
-            [low, 0, 0, 0] => u32::try_from(low).ok().filter(|word| *word < field.modulus()),
-            _ => None,
-        };
-        small(self.0).or_else(|| small(-self.0).map(|word| field.modulus() - word))
-    }
-}
-
-struct FrVisitor;
-
-impl Visitor<'_> for FrVisitor {
-    type Value = FrText;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a field element: a number, or a string in hex with 0x, or in decimal")
-    }
-
-    fn visit_u64<E: Error>(self, value: u64) -> Result<FrText, E> {
-        Ok(FrText(value.into()))
-    }
-
-    fn visit_i64<E: Error>(self, value: i64) -> Result<FrText, E> {
-        Ok(FrText(value.into()))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<FrText, E> {
-        let notation = if text.starts_with("0x") { Notation::Hex } else { Notation::Decimal };
-        match scalars::parse(notation, text, false) {
-            Ok(bytes) if bytes.len() == scalars::SCALAR_BYTES => {
-                Ok(FrText(Fr::from_le_bytes_mod_order(&bytes)))
-            }
-            _ => {
-                let problem = "is not a number below the order of the field";
-                Err(E::custom(format!("{text:?} {problem}")))
-            }
-        }
-    }
-}
-
-impl StepText {
-    /// The field that the step names, or its default, if the step reads no value.
-    pub fn field(&self) -> Option<FieldId> {
-        match self {
-            Self::Input { field, .. }
-            | Self::Constant { field, .. }
-            | Self::Powers { field, .. } => Some(field.0),
-            _ => None,
-        }
-    }
-
-    /// The names of the values that the step reads.
-    pub fn inputs(&self) -> Vec<&String> {
-        match self {
-            Self::Input { .. } | Self::Constant { .. } | Self::Powers { .. } => Vec::new(),
-            Self::Add { inputs }
-            | Self::Subtract { inputs }
-            | Self::Multiply { inputs }
-            | Self::IntMul { inputs }
-            | Self::PolyMul { inputs, .. } => inputs.iter().collect(),
-            Self::MultiplyAdd { inputs } | Self::MultiplySubtract { inputs } => {
-                inputs.iter().collect()
-            }
-            Self::Invert { inputs } => inputs.iter().collect(),
-            Self::LinearCombination { inputs, .. }
-            | Self::Concat { inputs }
-            | Self::IntSum { inputs, .. } => inputs.iter().collect(),
-            Self::Gf2Reduce { pivots, rows } => vec![pivots, rows],
-            Self::Ntt { input, .. }
-            | Self::Scale { input, .. }
-            | Self::Slice { input, .. }
-            | Self::Pad { input, .. }
-            | Self::Reshape { input, .. }
-            | Self::Evaluate { input, .. }
-            | Self::DivideByLinear { input, .. }
-            | Self::DivideByVanishing { input, .. }
-            | Self::Gf2Echelon { input }
-            | Self::Msm { input, .. }
-            | Self::SparseProduct { input, .. } => vec![input],
-        }
+/// Adds a member that an operation has and a step of the file must not have.
+fn put(members: &mut Map<String, Value>, name: &str, value: Value) -> serde_json::Result<()> {
+    match members.insert(name.to_owned(), value) {
+        None => Ok(()),
+        Some(_) => Err(serde_json::Error::custom(format!("unknown field `{name}`"))),
     }
 }
 
 impl NamedStep {
-    pub fn is_input(&self) -> bool {
-        matches!(self.text, StepText::Input { .. })
+    /// A number that the step has.
+    pub fn number(&self, member: &str) -> Option<u64> {
+        self.members.get(member)?.as_u64()
+    }
+
+    /// Reads the step from its members, in which ids replace the names of values.
+    pub fn parts(&self, context: &StepContext) -> serde_json::Result<StepParts> {
+        let mut members = self.members.clone();
+        let mut ids = context.ids.iter();
+        for name in value_names(&self.kind, &mut members) {
+            *name = ids.next().map_or(0, |id| id.0).into();
+        }
+        let missing = |member| serde_json::Error::missing_field(member);
+        let mut kind = self.kind.as_str();
+        match kind {
+            "ntt" | "msm" | "sparse_product" => {
+                members.remove("input").filter(Value::is_number).ok_or(missing("input"))?;
+            }
+            "scale" => {
+                kind = "linear_combination";
+                for (one, all) in [("input", "inputs"), ("factor", "factors")] {
+                    let value = members.remove(one).ok_or(missing(one))?;
+                    put(&mut members, all, vec![value].into())?;
+                }
+            }
+            "poly_mul" => {
+                let modulus = ["cyclic", "negacyclic"].map(|sign| members.remove_entry(sign));
+                let modulus: Map<_, _> = modulus.into_iter().flatten().collect();
+                if modulus.len() > 1 {
+                    let problem = "has both cyclic and negacyclic: remove one of them";
+                    return Err(serde_json::Error::custom(problem));
+                }
+                let whole = modulus.is_empty().then(|| "none".into());
+                put(&mut members, "reduction", whole.unwrap_or(modulus.into()))?;
+            }
+            "gf2_reduce" | "gf2_echelon" => {
+                if kind == "gf2_reduce" {
+                    let ids = Gf2ReduceStep::INPUT_NAMES.map(|name| members.remove(name));
+                    put(&mut members, "inputs", ids.into_iter().flatten().collect())?;
+                }
+                put(&mut members, "columns", context.columns.into())?;
+            }
+            "pointwise" => {
+                let problem = "unknown variant `pointwise`, expected its operation, such as `add`";
+                return Err(serde_json::Error::custom(problem));
+            }
+            _ if PointwiseOperation::deserialize(&Value::from(kind)).is_ok() => {
+                put(&mut members, "operation", kind.into())?;
+                kind = "pointwise";
+            }
+            _ => {}
+        }
+        let step = Value::Object(Map::from_iter([(kind.to_owned(), members.into())]));
+        Constant::in_text_over(context.field, || match kind {
+            "input" | "ntt" | "msm" | "sparse_product" => StepParts::deserialize(step),
+            _ => Operation::deserialize(step).map(StepParts::Whole),
+        })
     }
 }
 
@@ -298,14 +247,34 @@ impl<'de> Deserialize<'de> for NamedStep {
             let problem = "needs one more key, the kind of step";
             return Err(D::Error::custom(format!("step '{name}' {problem}: it has [{keys}]")));
         };
-        let field = fields[kind].get("field").and_then(Value::as_str);
-        let field = field.and_then(FieldText::of_name);
-        let over = field.map(|field| format!(" over {}", field.0)).unwrap_or_default();
-        let text = StepText::deserialize(Value::Object(fields));
-        let wrong =
-            |error: serde_json::Error| D::Error::custom(format!("step '{name}'{over}: {error}"));
-        let text = text.map_err(wrong)?;
-        Ok(Self { name, kind: kind.clone(), text })
+        let (kind, members) = (kind.clone(), fields.remove(kind).unwrap_or_default());
+        let field = members.get("field").and_then(Value::as_str).and_then(FieldId::of_name);
+        let over = field.map(|field| format!(" over {field}")).unwrap_or_default();
+        let read = || {
+            let mut members = Map::deserialize(members)?;
+            members.retain(|_, value| !value.is_null());
+            let inputs = value_names(&kind, &mut members).map(|name| String::deserialize(&*name));
+            let inputs = inputs.collect::<serde_json::Result<_>>()?;
+            let mut step = Self {
+                name: name.clone(),
+                kind: kind.clone(),
+                inputs,
+                field,
+                input: None,
+                members,
+            };
+            // What is wrong with the text is told before the files of inputs are read.
+            let field = field.unwrap_or_default();
+            if let StepParts::Input(text) =
+                step.parts(&StepContext { field, ..Default::default() })?
+            {
+                step.input = Some(text);
+            }
+            Ok(step)
+        };
+        read().map_err(|error: serde_json::Error| {
+            D::Error::custom(format!("step '{name}'{over}: {error}"))
+        })
     }
 }
 
@@ -324,21 +293,12 @@ mod tests {
             {"ntt": {"input": "a", "direction": "inverse", "output_order": "bit-reversed"},
              "name": "b"}], "outputs": ["b"]}"#;
         let file = ProgramFile::parse(text.as_bytes()).unwrap();
-        let StepText::Constant { elements, .. } = &file.steps[0].text else { panic!("a constant") };
-        let expected = [7, 31, -1, 12, -2].map(|value: i64| FrText(value.into()));
-        assert_eq!(*elements, expected);
+        let parts = file.steps[0].parts(&StepContext::default()).unwrap();
+        let StepParts::Whole(Operation::Constant(step)) = parts else { panic!("{parts:?}") };
+        let expected = [7, 31, -1, 12, -2].map(|value: i64| Constant::Fr(value.into()));
+        assert_eq!((step.field, &step.elements[..]), (FieldId::Bls12381Fr, &expected[..]));
         assert_eq!((file.steps[1].kind.as_str(), file.steps[1].name.as_str()), ("ntt", "b"));
-        assert_eq!(file.steps[1].text.inputs(), ["a"]);
-    }
-
-    #[test]
-    fn field_elements_are_of_the_field_of_their_step() {
-        let prime = Prime31::BabyBear;
-        let word = |value: i64| FrText(value.into()).word(prime);
-        let modulus = i64::from(prime.modulus());
-        assert_eq!([word(0), word(7), word(-1)], [0, 7, prime.modulus() - 1].map(Some));
-        assert_eq!([word(modulus - 1), word(1 - modulus)], [prime.modulus() - 1, 1].map(Some));
-        assert_eq!([word(modulus), word(-modulus), word(i64::MAX)], [None; 3]);
+        assert_eq!(file.steps[1].inputs, ["a"]);
     }
 
     #[test]
@@ -355,8 +315,20 @@ mod tests {
         assert!(number.contains("step 'x' over babybear: \"q\" is not a number"), "{number}");
         let field = step(r#"{"name": "x", "input": {"field": "goldilocks"}}"#);
         assert!(field.contains("step 'x': unknown field 'goldilocks'"), "{field}");
-        let arity = step(r#"{"name": "x", "add": {"inputs": ["a"]}}"#);
-        assert!(arity.contains("step 'x': invalid length 1"), "{arity}");
+        let id = step(r#"{"name": "x", "add": {"inputs": ["a", 0]}}"#);
+        assert!(id.contains("step 'x': invalid type: integer `0`, expected a string"), "{id}");
+        let input = step(r#"{"name": "x", "ntt": {"inputs": ["a"]}}"#);
+        assert!(input.contains("step 'x': missing field `input`"), "{input}");
+        let rows = step(r#"{"name": "x", "reshape": {"input": "a", "rows": "a"}}"#);
+        assert!(rows.contains("step 'x': invalid type: string \"a\", expected u32"), "{rows}");
+        let rows = step(r#"{"name": "x", "input": {"rows": "a"}}"#);
+        assert!(rows.contains("step 'x': invalid type: string \"a\", expected u32"), "{rows}");
+        let rows = step(r#"{"name": "x", "gf2_reduce": {"pivots": "a", "rows": 1}}"#);
+        assert!(rows.contains("step 'x': invalid type: integer `1`, expected a string"), "{rows}");
+        let whole = r#"{"name": "x", "pointwise": {"operation": "add", "inputs": ["a", "a"]}}"#;
+        assert!(step(whole).contains("step 'x': unknown variant `pointwise`"), "{}", step(whole));
+        let moduli = step(r#"{"name": "x", "poly_mul": {"cyclic": 4, "negacyclic": 4}}"#);
+        assert!(moduli.contains("step 'x': has both cyclic and negacyclic"), "{moduli}");
         let two = step(r#"{"name": "x", "pad": {}, "slice": {}}"#);
         assert!(two.contains("it has [pad, slice]"), "{two}");
         assert!(step(r#"{"pad": {}}"#).contains("a step has no \"name\""));

@@ -17,21 +17,19 @@ use super::{
     file::{NamedStep, ProgramFile},
 };
 use crate::{
-    cli::{
-        args::ScalarFormat,
-        exit::{Exit, Result, fail},
-        integers::digits::{self, DigitRadix},
-        ntt31,
-        output::{
-            OutputTarget, Ui, bytes_text, microseconds, time_text, verify_name, with_timings,
-        },
-    },
+    args::ScalarFormat,
     client::{
-        BitMatrix, CurvePoint, Fr, Group, PointsValue, RunEstimate, RunResult, RunStep,
-        ScalarEncoding, SumEncoding, VectorValue,
+        BitMatrix, CurvePoint, Group, PointsValue, RunEstimate, RunResult, RunStep, ScalarEncoding,
+        SumEncoding, VectorValue,
     },
-    curve::{points::encode_sums, scalars::encode_fr},
+    curve::points::encode_sums,
+    exit::{Exit, Result, fail},
     formats::scalars::{self, Notation},
+    integers::digits::{self, DigitRadix},
+    output::{
+        OutputTarget, Ui, bytes_text, elements_text, encoded, encoded_words, microseconds,
+        time_text, verify_name, with_timings,
+    },
 };
 
 /// Encoding of points in files and on standard output.
@@ -170,11 +168,8 @@ impl FileRunReport<'_> {
         };
         Ok(match field {
             FieldId::Prime31(field) => {
-                let mut words = Zeroizing::new(result.vector31(vector)?.to_vec());
-                if encoding == ScalarEncoding::Montgomery {
-                    words.iter_mut().for_each(|word| *word = ntt31::montgomery(field, *word));
-                }
-                word_bytes(&words)
+                let is_montgomery = encoding == ScalarEncoding::Montgomery;
+                encoded_words(field, is_montgomery, result.vector31(vector)?)
             }
             FieldId::Gf2 | FieldId::Integers => {
                 let mut text = self.lines(value, Notation::Hex, result)?;
@@ -227,13 +222,17 @@ fn vector_lines(
     result: &RunResult,
 ) -> Result<Zeroizing<String>> {
     match vector.field() {
-        FieldId::Prime31(_) => Ok(ntt31::text(notation, &word_bytes(result.vector31(vector)?))),
+        FieldId::Prime31(field) => {
+            let bytes = encoded_words(field, false, result.vector31(vector)?);
+            Ok(elements_text(notation, ScalarEncoding::Canonical31, &bytes))
+        }
         FieldId::Integers => {
             let radix = match notation {
                 Notation::Hex => DigitRadix::Hexadecimal,
                 Notation::Decimal => DigitRadix::Decimal,
             };
-            let (limbs, length) = (result.limbs(vector)?, (vector.length() as usize).max(1));
+            let limbs = result.limbs(vector)?;
+            let length = (vector.length() as usize).max(1);
             // At most 10 decimal digits per limb; 0x and a line feed per integer.
             let size = 10 * limbs.len() + 3 * limbs.len().div_ceil(length);
             let mut text = Zeroizing::new(String::with_capacity(size));
@@ -250,12 +249,6 @@ fn vector_lines(
     }
 }
 
-fn word_bytes(words: &[u32]) -> Zeroizing<Vec<u8>> {
-    let mut bytes = Zeroizing::new(Vec::with_capacity(4 * words.len()));
-    words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
-    bytes
-}
-
 /// `y: 0x1f` for a single line, else `y[0]: 0x1f` and so on.
 fn named_lines(name: &str, lines: &str) -> Zeroizing<String> {
     let count = lines.lines().count();
@@ -270,12 +263,6 @@ fn named_lines(name: &str, lines: &str) -> Zeroizing<String> {
         text.push('\n');
     }
     text
-}
-
-fn encoded(encoding: ScalarEncoding, elements: &[Fr]) -> Zeroizing<Vec<u8>> {
-    let mut bytes = Zeroizing::new(vec![0; elements.len() * encoding.width()]);
-    encode_fr(encoding, elements, &mut bytes);
-    bytes
 }
 
 fn compressed<A: CurvePoint>(

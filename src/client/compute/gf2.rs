@@ -5,13 +5,13 @@ use std::mem;
 use capstan_math::{
     curve::scalars::ScalarEncoding,
     gf2::{BitMatrix, rows_of_words},
+    runner::ValueElements,
 };
 
 use crate::{
     BitMatrixValue, Client, Execution, ProgramBuilder, ProgramRun, RunOptions, RunResult,
     ScalarInput, Timing, VectorInfo,
     error::{ClientError, Result},
-    run::ReceivedElements,
 };
 
 /// Result of an elimination over GF(2).
@@ -93,7 +93,7 @@ impl RunResult {
 
     fn eliminated(self, value: BitMatrixValue, pivots: u64) -> Result<Gf2Result> {
         let (timing, execution) = (self.timing, self.execution.clone());
-        let ReceivedElements::Bits(mut words) = self.into_elements(value.vector())? else {
+        let ValueElements::Bits(mut words) = self.into_elements(value.vector())? else {
             return Err(ClientError::invalid_response("the matrix is over another field"));
         };
         let matrix = matrix_of(mem::take(&mut *words), value.columns())?;

@@ -4,6 +4,4 @@ pub mod gf2;
 pub mod integers;
 pub mod msm;
 pub mod ntt;
-pub mod ntt31;
-pub mod ntt_spec;
 pub mod poly_mul;

@@ -1,41 +1,43 @@
 //! Multi-scalar multiplication.
 
-use std::{future, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
+use crate::wire::v1::{
+    self, msm_request::Scalars, msm_spec::Bases, msm_stream_request::Message, program_input::Source,
+};
+use crate::{
+    BasesHandle, BasesId, Client, CurvePoint, EncodedMsmResult, MsmOptions, MsmResult, ScalarInput,
+    call::CallFuture,
+    connection::affinity::{AffinityKey, CallRoute},
+    convert,
+    error::{ClientError, Result},
+    objects::{held::HeldObject, put_again::HeldObjects},
+    options::{ElementSource, UploadedScalars, VectorInput},
+    transfer::{
+        frames,
+        payload::OutgoingBytes,
+        vector_call::{
+            CallLane, CallTransfer, SentCall, StreamOf, StreamPart, StreamedInput, VectorCall,
+        },
+    },
+};
 use bytes::Bytes;
 use capstan_math::{
     curve::{
         Group,
         layout::points_as_bytes,
         points::{SumEncoding, decode_sums},
+        scalars::ScalarEncoding,
     },
     error::FieldProblem,
+    program::InputSpec,
 };
 
-use crate::wire::v1::{self, msm_request::Scalars, msm_spec::Bases, msm_stream_request::Message};
-use crate::{
-    BasesHandle, BasesId, Client, CurvePoint, EncodedMsmResult, MsmOptions, MsmResult, ScalarInput,
-    UploadKey,
-    call::{CallBudget, CallDeadline, CallFuture},
-    connection::affinity::{AffinityKey, CallRoute},
-    convert,
-    error::{ClientError, Result},
-    objects::{held::HeldObject, put_again::HeldObjects},
-    options::{Progress, ScalarPayload, UploadedScalars},
-    transfer::{
-        frames,
-        payload::OutgoingBytes,
-        staged_transfer::StagedUpload,
-        striped_upload::{PutHeader, UploadLane, UploadStripes},
-        upload::{ChunkQueue, MessageSender, send_copied},
-    },
-};
-
-/// Scalars in this process.
-struct LocalScalars<'a> {
-    bytes: OutgoingBytes<'a>,
-    encoding: i32,
-    count: u64,
+/// An MSM on its way to the server.
+struct MsmCall {
+    spec: v1::MsmSpec,
+    /// Whether scalars on the server are all of a vector, whose length is checked.
+    is_whole_vector: bool,
 }
 
 /// The bases of an MSM.
@@ -145,72 +147,38 @@ impl Client {
                 verify: v1::Verify::from(options.verify).into(),
             };
             let route = &self.msm_route(&spec, &scalars);
-            let mut held = HeldObjects::new(held);
-            let (result, upload_time) = loop {
-                let sent = self.send_msm(&spec, len, scalars.clone(), &options, &mut call, route);
-                match sent.await {
+            let is_whole_vector = matches!(scalars, ScalarInput::Upload(_));
+            let input = msm_input(scalars, len, &options)?;
+            let is_on_server = matches!(
+                input.source,
+                ElementSource::Named(_) | ElementSource::Local(OutgoingBytes::Region { .. })
+            );
+            let transfer = CallTransfer {
+                client: self,
+                call: &MsmCall { spec, is_whole_vector },
+                inputs: &[input],
+                outputs: &[],
+                route,
+                progress: options.progress.as_ref(),
+            };
+            let mut held = HeldObjects::new(held.to_vec());
+            let SentCall { reply, memory, upload } = loop {
+                match transfer.send(&mut call).await {
                     Ok(sent) => break sent,
                     Err(error) => held.put_again(error, self, route, &call).await?,
                 }
             };
+            let upload = upload.or(is_on_server.then_some(Duration::ZERO));
+            if let Some(vectors) = memory {
+                vectors.memory.release();
+            }
             let total = call.deadline.elapsed();
             Ok(EncodedMsmResult {
-                bytes: result.points,
-                timing: convert::timing(result.timing, upload_time, Duration::ZERO, total),
-                execution: convert::execution(result.execution, options.verify)?,
+                bytes: reply.points,
+                timing: convert::timing(reply.timing, upload, Duration::ZERO, total),
+                execution: convert::execution(reply.execution, options.verify)?,
             })
         })
-    }
-
-    /// Sends an MSM. Returns the time of the upload, too, unless the scalars were in the first
-    /// message.
-    async fn send_msm(
-        &self,
-        spec: &v1::MsmSpec,
-        len: u64,
-        scalars: ScalarInput<'_>,
-        options: &MsmOptions,
-        call: &mut CallBudget,
-        route: &CallRoute,
-    ) -> Result<(v1::MsmResult, Option<Duration>)> {
-        let ScalarPayload { encoding, bytes } = match scalars.into_payload() {
-            Ok(payload) => payload,
-            Err(UploadedScalars { id, first }) => {
-                let upload_id = id.to_bytes();
-                let scalars = match first {
-                    None => Scalars::UploadId(upload_id),
-                    Some(offset) => Scalars::Stored(v1::StoredVector { upload_id, offset }),
-                };
-                let result = self.msm_unary(spec, scalars, call, route).await?;
-                return Ok((result, Some(Duration::ZERO)));
-            }
-        };
-        let count = convert::element_count("scalars", bytes.len(), encoding.width())?;
-        let expected = len.saturating_mul(options.batch.max(1).into());
-        if count != expected {
-            return Err(ClientError::length("scalars", expected, count));
-        }
-        let encoding = convert::scalar_encoding(encoding)?;
-        let scalars = LocalScalars { bytes, encoding, count };
-        if let Some((result, upload_time)) =
-            self.msm_in_region(spec, &scalars, &options.progress, call).await?
-        {
-            return Ok((result, Some(upload_time)));
-        }
-        let LocalScalars { bytes, .. } = scalars;
-        let inline_bytes = match &spec.bases {
-            Some(Bases::Inline(bases)) => bases.data.len() as u64,
-            _ => 0,
-        };
-        if bytes.len() + inline_bytes <= self.inner.message_bytes {
-            let data = bytes.as_single_chunk(&self.inner.copies);
-            let scalars = Scalars::Inline(v1::InlineVector { encoding, data });
-            return Ok((self.msm_unary(spec, scalars, call, route).await?, None));
-        }
-        let scalars = v1::VectorUpload { encoding, count, ..Default::default() };
-        let upload = self.chunk_queue(bytes, options.progress.clone());
-        let result = self.msm_streamed(spec, scalars, &upload, call, route).await?;
-        Ok((result, Some(upload.elapsed())))
     }
 
     /// A vector on the server decides, since the client cannot put it again; then the bases.
@@ -225,124 +193,80 @@ impl Client {
             _ => self.free_route(),
         }
     }
+}
 
-    async fn msm_unary(
-        &self,
-        spec: &v1::MsmSpec,
-        scalars: Scalars,
-        call: &mut CallBudget,
-        route: &CallRoute,
-    ) -> Result<v1::MsmResult> {
-        let request = v1::MsmRequest { spec: Some(spec.clone()), scalars: Some(scalars) };
-        let send = |request| async move { self.compute(route).msm(request).await };
-        required_result(call.unary(request, send).await?.result)
-    }
+impl VectorCall for MsmCall {
+    type Message = v1::MsmStreamRequest;
+    type Reply = v1::MsmResult;
 
-    /// Computes an MSM whose scalars travel through shared memory. Returns the time of the upload,
-    /// too. `None` if there is no such memory, or no longer.
-    async fn msm_in_region(
-        &self,
-        spec: &v1::MsmSpec,
-        scalars: &LocalScalars<'_>,
-        progress: &Option<Progress>,
-        call: &mut CallBudget,
-    ) -> Result<Option<(v1::MsmResult, Duration)>> {
-        let &LocalScalars { ref bytes, encoding, count } = scalars;
-        if let OutgoingBytes::Region { region, .. } = bytes {
-            let region_id = Bytes::copy_from_slice(&region.id);
-            let header = v1::RegionUpload { region_id, offset: 0, encoding, count };
-            let all = |send: &(dyn Fn(v1::WrittenRange) + Sync)| {
-                send(v1::WrittenRange { offset: 0, length: bytes.len() });
-                false
-            };
-            let result = self.msm_shared(spec, header, 1, all, call.deadline).await;
-            return match result {
-                Ok(result) => Ok(Some((result, Duration::ZERO))),
-                Err(error) => call.wait_before_messages(error).await.map(|()| None),
-            };
-        }
-        let Some(memory) = self.staged_memory(bytes.len()) else { return Ok(None) };
-        let upload = StagedUpload::new(bytes, &memory, 0, &self.inner.copies);
-        let mut upload = upload.with_progress(progress.clone(), bytes.len());
-        let (header, pieces) = (upload.header(encoding, count), upload.announcements());
-        let copy = |send: &(dyn Fn(v1::WrittenRange) + Sync)| upload.copy_batch(send);
-        match self.msm_shared(spec, header, pieces, copy, call.deadline).await {
-            Ok(result) => {
-                let elapsed = upload.elapsed();
-                memory.release();
-                Ok(Some((result, elapsed)))
-            }
-            Err(error) => {
-                if matches!(error, ClientError::Refused(_)) {
-                    // The job has ended, and wrote nothing here.
-                    memory.release();
-                }
-                call.wait_before_messages(error).await.map(|()| None)
-            }
+    fn inline_bytes_max(&self, message_bytes: u64) -> Option<u64> {
+        match &self.spec.bases {
+            Some(Bases::Inline(bases)) => message_bytes.checked_sub(bases.data.len() as u64),
+            _ => Some(message_bytes),
         }
     }
 
-    /// Sends the ranges that `copy` has written, as [`send_copied`] does.
-    async fn msm_shared(
-        &self,
-        spec: &v1::MsmSpec,
-        scalars: v1::RegionUpload,
-        pieces: usize,
-        mut copy: impl FnMut(&(dyn Fn(v1::WrittenRange) + Sync)) -> bool,
-        deadline: CallDeadline,
-    ) -> Result<v1::MsmResult> {
-        let (spec, region_scalars) = (Some(spec.clone()), Some(scalars));
-        let header = v1::MsmStreamHeader { spec, scalars: None, region_scalars };
-        let header = v1::MsmStreamRequest { message: Some(Message::Header(header)) };
-        let wrap = |range| v1::MsmStreamRequest { message: Some(Message::Written(range)) };
-        let copy = |sender: &MessageSender<_>| copy(&|range| sender.send(wrap(range)));
-        // Memory is shared with one server, without a proxy.
-        let mut compute = self.compute(&self.free_route());
-        let job = async |stream| {
-            let request = frames::send(deadline.request(stream));
-            Ok(compute.msm_stream(request).await?.into_inner())
+    fn message(&self, part: StreamPart<'_>) -> v1::MsmStreamRequest {
+        let message = match part {
+            StreamPart::Header(inputs, _) => {
+                let StreamedInput { upload, region_upload } = inputs.into();
+                Message::Header(v1::MsmStreamHeader {
+                    spec: Some(self.spec.clone()),
+                    scalars: upload,
+                    region_scalars: region_upload,
+                })
+            }
+            StreamPart::Chunk(_, chunk) => Message::Chunk(chunk),
+            StreamPart::Written(_, range) => Message::Written(range),
         };
-        let response = send_copied(header, pieces, copy, job);
-        required_result(deadline.until_deadline(response).await?.result)
+        v1::MsmStreamRequest { message: Some(message) }
     }
 
-    /// Sends the scalars over the job's stream and further ones.
-    async fn msm_streamed(
+    async fn send_stream(
         &self,
-        spec: &v1::MsmSpec,
-        scalars: v1::VectorUpload,
-        upload: &ChunkQueue<'_>,
-        call: &mut CallBudget,
-        route: &CallRoute,
+        lane: CallLane<'_>,
+        stream: StreamOf<Self>,
     ) -> Result<v1::MsmResult> {
-        let deadline = call.deadline;
-        let (scalars, put_header) = (&scalars, &PutHeader::Vector(scalars.clone()));
-        let run_lane = |lane: UploadLane| async move {
-            if lane.number > 0 {
-                self.run_lane(lane, put_header, upload, deadline).await?;
-                // Only the first lane has a result; the others matter only if they fail.
-                return future::pending().await;
-            }
-            let UploadStripes { id, count } = lane.streams();
-            let (upload_id, streams) = (id.to_bytes(), count);
-            let scalars = v1::VectorUpload { upload_id, streams, ..scalars.clone() };
-            let (spec, scalars) = (Some(spec.clone()), Some(scalars));
-            let header = v1::MsmStreamHeader { spec, scalars, region_scalars: None };
-            let header = v1::MsmStreamRequest { message: Some(Message::Header(header)) };
-            let wrap = |chunk| v1::MsmStreamRequest { message: Some(Message::Chunk(chunk)) };
-            let mut compute = self.compute_on(lane.number, &lane.route);
-            let job = async |stream| {
-                let request = frames::send(deadline.request(stream));
-                Ok(compute.msm_stream(request).await?.into_inner())
-            };
-            required_result(upload.stream(header, None, wrap, &mut Vec::new(), job).await?.result)
-        };
-        let id = UploadKey::random()?;
-        // Bases in the header do not say where to go, but all lanes must go there.
-        let own = || CallRoute::from(AffinityKey::of_upload(id));
-        let route = if route.affinity.is_some() { route.clone() } else { own() };
-        self.upload_over_lanes(&route, vec![id], &[upload], call, run_lane).await
+        let CallLane { mut compute, deadline, .. } = lane;
+        let response = compute.msm_stream(frames::send(deadline.request(stream))).await?;
+        required_result(response.into_inner().result)
     }
+
+    async fn send_message(&self, lane: CallLane<'_>, inputs: Vec<Source>) -> Result<v1::MsmResult> {
+        let CallLane { mut compute, deadline, .. } = lane;
+        let scalars = inputs.into_iter().find_map(|input| match input {
+            Source::Inline(scalars) => Some(Scalars::Inline(scalars)),
+            Source::Stored(vector) if self.is_whole_vector => {
+                Some(Scalars::UploadId(vector.upload_id))
+            }
+            Source::Stored(vector) => Some(Scalars::Stored(vector)),
+            _ => None,
+        });
+        let request = v1::MsmRequest { spec: Some(self.spec.clone()), scalars };
+        required_result(compute.msm(deadline.request(request)).await?.into_inner().result)
+    }
+}
+
+/// The scalars of an MSM over `len` bases.
+fn msm_input<'a>(
+    scalars: ScalarInput<'a>,
+    len: u64,
+    options: &MsmOptions,
+) -> Result<VectorInput<'a>> {
+    let expected = len.saturating_mul(options.batch.max(1).into());
+    let payload = match scalars.into_payload() {
+        Ok(payload) => payload,
+        Err(UploadedScalars { id, first }) => {
+            // The server checks the length and the encoding.
+            let spec = InputSpec::new(ScalarEncoding::Montgomery, expected);
+            return Ok(VectorInput::stored(spec, id, first.unwrap_or(0)));
+        }
+    };
+    let input = VectorInput::local("scalars", payload, options.reduce)?;
+    if input.spec.count != expected {
+        return Err(ClientError::length("scalars", expected, input.spec.count));
+    }
+    Ok(input)
 }
 
 fn required_result(result: Option<v1::MsmResult>) -> Result<v1::MsmResult> {
@@ -370,7 +294,7 @@ fn decode<A: CurvePoint>(sums: EncodedMsmResult, encoding: SumEncoding) -> Resul
     Ok(MsmResult { points, timing: sums.timing, execution: sums.execution })
 }
 
-fn single_sum<A: CurvePoint>(msm: MsmResult<A>) -> Result<A::Group> {
+pub(crate) fn single_sum<A: CurvePoint>(msm: MsmResult<A>) -> Result<A::Group> {
     match msm.points.as_slice() {
         [sum] => Ok(*sum),
         _ => Err(ClientError::invalid_response("expected exactly one sum")),

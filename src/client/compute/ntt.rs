@@ -1,40 +1,37 @@
-//! Number-theoretic transforms.
+//! Number-theoretic transforms, over Fr and over fields of a prime below 2^31.
 
 use std::{mem, time::Duration};
 
 use capstan_math::{
-    curve::{
-        Fr,
-        layout::{fr_as_bytes, fr_as_bytes_mut},
-        scalars::ScalarEncoding,
-    },
+    curve::{Fr, layout::fr_as_bytes_mut, scalars::ScalarEncoding},
     error::FieldProblem,
-    field::FieldId,
+    field::{FieldId, Prime31},
+    program::{Constant, InputSpec},
 };
-use futures_util::FutureExt;
 use tokio::time::Instant;
 
-use super::ntt_spec::NttCallSpec;
 use crate::wire::{
     MessageReader,
-    v1::{self, ntt_request::Input, ntt_response::Output, ntt_stream_request::Message},
+    v1::{
+        self, ntt_request::Input, ntt_response::Output, ntt_stream_request::Message,
+        program_input::Source,
+    },
 };
 use crate::{
-    Client, EncodedNttResult, NttOptions, NttReport, Progress, UploadKey,
+    Client, EncodedNttResult, NttOptions, NttReport, Progress, SharedElement, UploadKey,
     call::{CallBudget, CallFuture},
-    connection::affinity::{AffinityKey, CallRoute},
+    connection::affinity::AffinityKey,
     convert,
     error::{ClientError, Result},
     objects::release::ReleaseOnDrop,
-    staging::PAGE_BYTES,
+    options::{ElementSource, VectorInput},
     transfer::{
         download::{DownloadProgress, copy_chunk},
         frames,
-        payload::OwnedElements,
-        row_buffers::RowBuffers,
-        staged_transfer::{StagedUpload, copy_result},
-        striped_upload::PutHeader,
-        upload::{MessageSender, send_copied},
+        payload::{OutgoingBytes, OwnedElements},
+        vector_call::{
+            CallLane, CallTransfer, SentCall, StreamOf, StreamPart, StreamedInput, VectorCall,
+        },
     },
 };
 
@@ -43,18 +40,55 @@ const STRIPED_BYTES: u64 = 8 << 20;
 
 /// Result of an NTT that returns its rows.
 #[derive(Debug)]
-pub struct NttResult {
+pub struct NttResult<E = Fr> {
     /// The rows, one after another.
-    pub values: Vec<Fr>,
+    pub values: Vec<E>,
     /// Timing and execution.
     pub report: NttReport,
 }
 
-struct NttReply {
-    result: Option<v1::NttResult>,
-    /// `None` if the rows were sent in a single message.
-    upload: Option<Duration>,
-    download: Duration,
+/// Result of an NTT over a field of a prime below 2^31: values below the prime.
+pub type Ntt31Result = NttResult<u32>;
+
+/// The message of an NTT, and the lengths that it implies.
+pub(crate) struct NttCallSpec {
+    pub message: v1::NttSpec,
+    /// The rows that are sent.
+    pub input: InputSpec,
+    /// Elements to receive: all rows at full size.
+    pub received: usize,
+}
+
+/// The memory of the rows.
+enum RowBuffers<'a> {
+    InPlace(&'a mut [u8]),
+    /// Rows that are sent without a copy, and then overwritten with the result.
+    Owned(OwnedElements),
+    Separate {
+        input: &'a [u8],
+        output: &'a mut [u8],
+    },
+}
+
+/// An NTT on its way to the server.
+struct NttCall {
+    spec: v1::NttSpec,
+    /// Bytes of the input or of the output, whichever are more.
+    bytes_max: u64,
+}
+
+/// How the result comes.
+enum NttReply {
+    Message(v1::NttResponse),
+    Stream {
+        first: Option<v1::NttStreamResponse>,
+        responses: MessageReader<v1::NttStreamResponse>,
+    },
+    /// The result is on the server that has the input.
+    Kept {
+        response: v1::NttResponse,
+        input: ReleaseOnDrop,
+    },
 }
 
 impl Client {
@@ -66,15 +100,7 @@ impl Client {
     /// less than requested. The values are unspecified after `InvalidResponse`, and after any error
     /// while the result was being received.
     pub async fn ntt(&self, values: &mut [Fr], options: NttOptions) -> Result<NttReport> {
-        let spec = NttCallSpec::new(
-            FieldId::Bls12381Fr,
-            values.len(),
-            &options,
-            ScalarEncoding::Montgomery,
-        )?;
-        if spec.received != values.len() {
-            return Err(ClientError::length("values", spec.received as u64, values.len() as u64));
-        }
+        let spec = in_place_spec(values.len(), &options)?;
         let mut rows = RowBuffers::InPlace(fr_as_bytes_mut(values));
         let report = self.run_ntt(spec, &mut rows, options).await?;
         convert::check_canonical(values)?;
@@ -87,12 +113,7 @@ impl Client {
     /// Errors: those of [`Self::ntt`], which wipe and drop the values.
     pub async fn ntt_owned(&self, values: Vec<Fr>, options: NttOptions) -> Result<NttResult> {
         let owned = OwnedElements::new(values);
-        let count = owned.len();
-        let spec =
-            NttCallSpec::new(FieldId::Bls12381Fr, count, &options, ScalarEncoding::Montgomery)?;
-        if spec.received != count {
-            return Err(ClientError::length("values", spec.received as u64, count as u64));
-        }
+        let spec = in_place_spec(owned.len(), &options)?;
         let mut rows = RowBuffers::Owned(owned);
         let report = self.run_ntt(spec, &mut rows, options).await?;
         let RowBuffers::Owned(owned) = rows else { unreachable!("still the same rows") };
@@ -112,18 +133,39 @@ impl Client {
         mut options: NttOptions,
     ) -> Result<NttResult> {
         options.lg_n = Some(lg_n);
-        let spec = NttCallSpec::new(
-            FieldId::Bls12381Fr,
-            values.len(),
-            &options,
-            ScalarEncoding::Montgomery,
-        )?;
+        self.transform(FieldId::Bls12381Fr, values, options, convert::check_canonical).await
+    }
+
+    /// Transforms rows over the field of a prime below 2^31.
+    ///
+    /// Shape: `options.batch` rows of equal length, padded to 2^`options.lg_n` if that is set; else
+    /// the length is a power of two. Values are below the prime, unless `options.reduce` is set.
+    /// Errors: those of [`Self::ntt`].
+    pub async fn ntt31(
+        &self,
+        field: Prime31,
+        values: &[u32],
+        options: NttOptions<u32>,
+    ) -> Result<Ntt31Result> {
+        let check = |words: &mut [u32]| convert::check_words(words, field);
+        self.transform(field.into(), values, options, check).await
+    }
+
+    async fn transform<E: SharedElement + Into<Constant> + Send + Sync>(
+        &self,
+        field: FieldId,
+        values: &[E],
+        options: NttOptions<E>,
+        check: impl FnOnce(&mut [E]) -> Result<()>,
+    ) -> Result<NttResult<E>> {
+        let encoding = ScalarEncoding::typed(field);
+        let spec = NttCallSpec::new(field, values.len(), &options, encoding)?;
         // Wipes received values if the call fails or is cancelled.
-        let mut out = convert::fr_zeros("lg_n", spec.received as u64)?;
-        let (input, output) = (fr_as_bytes(values), fr_as_bytes_mut(&mut out));
+        let mut out = E::zeros("lg_n", spec.received as u64)?;
+        let (input, output) = (E::as_bytes(values), E::as_bytes_mut(&mut out));
         let mut rows = RowBuffers::Separate { input, output };
         let report = self.run_ntt(spec, &mut rows, options).await?;
-        convert::check_canonical(&mut out)?;
+        check(&mut out)?;
         Ok(NttResult { values: mem::take(&mut *out), report })
     }
 
@@ -140,15 +182,43 @@ impl Client {
         if !encoding.is_full() {
             return Err(ClientError::input("encoding", FieldProblem::OutOfRange));
         }
+        self.transform_bytes(FieldId::Bls12381Fr, encoding, bytes, options).await
+    }
+
+    /// Like [`Self::ntt31`], for encoded rows: `Canonical31`, or `Montgomery31` with the factor
+    /// 2^32, which is how Plonky3 holds elements in memory. The result has the same encoding.
+    ///
+    /// Errors: those of [`Self::ntt31`]; `InvalidInput` for another encoding.
+    pub async fn ntt31_bytes(
+        &self,
+        field: Prime31,
+        encoding: ScalarEncoding,
+        bytes: &[u8],
+        options: NttOptions<u32>,
+    ) -> Result<EncodedNttResult> {
+        let field = FieldId::from(field);
+        if !encoding.holds(field) {
+            return Err(ClientError::input("encoding", FieldProblem::OtherEncoding));
+        }
+        self.transform_bytes(field, encoding, bytes, options).await
+    }
+
+    async fn transform_bytes<C: Into<Constant> + Copy + Send>(
+        &self,
+        field: FieldId,
+        encoding: ScalarEncoding,
+        bytes: &[u8],
+        options: NttOptions<C>,
+    ) -> Result<EncodedNttResult> {
         let count = convert::element_count("values", bytes.len() as u64, encoding.width())?;
-        let spec = NttCallSpec::new(FieldId::Bls12381Fr, count as usize, &options, encoding)?;
+        let spec = NttCallSpec::new(field, count as usize, &options, encoding)?;
         let mut out = convert::zeros::<u8>("lg_n", spec.received as u64, encoding.width())?;
         let mut rows = RowBuffers::Separate { input: bytes, output: &mut out };
         let report = self.run_ntt(spec, &mut rows, options).await?;
         Ok(EncodedNttResult { bytes: out, report })
     }
 
-    pub(crate) fn run_ntt<'a, C: Send + 'a>(
+    fn run_ntt<'a, C: Send + 'a>(
         &'a self,
         spec: NttCallSpec,
         rows: &'a mut RowBuffers<'_>,
@@ -156,201 +226,245 @@ impl Client {
     ) -> CallFuture<'a, NttReport> {
         Box::pin(async move {
             let mut call = self.begin_call(options.deadline)?;
-            let verify = options.verify;
-            let bytes = rows.input_bytes().max(rows.output_bytes());
-            let shared = self.ntt_in_region(&spec, rows, &options.progress, &mut call).await?;
-            let reply = if let Some(reply) = shared {
-                reply
-            } else if bytes <= self.inner.message_bytes {
-                self.ntt_in_message(spec.message, rows, &mut call).await?
-            } else if bytes < STRIPED_BYTES || self.inner.channels.len() == 1 {
-                self.ntt_streamed(spec, rows, options.progress, &mut call).await?
-            } else {
-                self.ntt_striped(spec, rows, options.progress, &mut call).await?
+            let (sent_bytes, output_bytes) = (rows.input_bytes(), rows.output_bytes());
+            let NttOptions { verify, progress, .. } = options;
+            let ntt = NttCall { spec: spec.message, bytes_max: sent_bytes.max(output_bytes) };
+            let sent = self.send_ntt(&ntt, spec.input, rows, progress.as_ref(), &mut call).await?;
+            let SentCall { reply, memory, upload } = sent;
+            // Not retried from here on: the result may overwrite the input.
+            let received = DownloadProgress::new(progress, sent_bytes, sent_bytes + output_bytes);
+            let started = Instant::now();
+            let out = rows.output();
+            let mut kept = None;
+            let result = match reply {
+                NttReply::Message(v1::NttResponse { result, output: Some(Output::Rows(rows)) }) => {
+                    check_length(rows.data.len() as u64, output_bytes)?;
+                    out.copy_from_slice(&rows.data);
+                    result
+                }
+                NttReply::Message(_) => {
+                    return Err(ClientError::invalid_response("the response has no rows"));
+                }
+                NttReply::Stream { first, responses } => {
+                    let out = if memory.is_some() { &mut [] } else { &mut *out };
+                    let reading = receive_rows(first, responses, out, &received);
+                    Some(call.deadline.until_deadline(reading).await?)
+                }
+                NttReply::Kept { response, input } => {
+                    let Some(Output::Kept(output)) = response.output else {
+                        return Err(ClientError::invalid_response("the response has no vector"));
+                    };
+                    let vector = convert::object_vector(Some(output))?;
+                    let route = input.route.clone();
+                    kept = Some(ReleaseOnDrop::new(self, vector.id, &route));
+                    let bytes = vector.count.saturating_mul(vector.encoding.width() as u64);
+                    check_length(bytes, output_bytes)?;
+                    let reading = self.read_vector(&vector, route, out, &received, call.deadline);
+                    // The input is released during the download.
+                    input.release_later();
+                    reading.await?;
+                    response.result
+                }
             };
-            let result = reply.result.ok_or(ClientError::invalid_response("no result"))?;
-            let (download, total) = (reply.download, call.deadline.elapsed());
+            if let Some(vectors) = memory {
+                vectors.copy_output(0, out, &self.inner.copies);
+                received.add(output_bytes);
+                vectors.memory.release();
+            }
+            // A single message takes no time of its own.
+            let download = upload.map_or(Duration::ZERO, |_| started.elapsed());
+            if let Some(vector) = kept {
+                vector.release_sized(output_bytes).await;
+            }
+            let result = result.ok_or(ClientError::invalid_response("no result"))?;
+            let total = call.deadline.elapsed();
             Ok(NttReport {
-                timing: convert::timing(result.timing, reply.upload, download, total),
+                timing: convert::timing(result.timing, upload, download, total),
                 execution: convert::execution(result.execution, verify)?,
             })
         })
     }
 
-    async fn ntt_in_message(
+    /// Large rows are sent, and their result is received, over several connections.
+    async fn send_ntt(
         &self,
-        spec: v1::NttSpec,
-        rows: &mut RowBuffers<'_>,
+        ntt: &NttCall,
+        spec: InputSpec,
+        rows: &RowBuffers<'_>,
+        progress: Option<&Progress>,
         call: &mut CallBudget,
-    ) -> Result<NttReply> {
-        let data = rows.payload().as_single_chunk(&self.inner.copies);
-        let input = Input::Inline(v1::InlineVector { encoding: spec.output_encoding, data });
-        let response = self.ntt_unary(spec, input, call, &self.free_route()).await?;
-        let Some(Output::Rows(received)) = response.output else {
-            return Err(ClientError::invalid_response("the response has no rows"));
+    ) -> Result<SentCall<NttReply>> {
+        let transfer = CallTransfer {
+            client: self,
+            call: ntt,
+            inputs: &[VectorInput { spec, source: ElementSource::Local(rows.payload()) }],
+            outputs: &[rows.output_bytes()],
+            route: &self.free_route(),
+            progress,
         };
-        check_length(received.data.len() as u64, rows.output_bytes())?;
-        rows.output().copy_from_slice(&received.data);
-        Ok(NttReply { result: response.result, upload: None, download: Duration::ZERO })
-    }
-
-    async fn ntt_unary(
-        &self,
-        spec: v1::NttSpec,
-        input: Input,
-        call: &mut CallBudget,
-        route: &CallRoute,
-    ) -> Result<v1::NttResponse> {
-        let send = |request| async move { self.compute(route).ntt(request).await };
-        // The result of a vector on the server stays there, too.
-        let keep = matches!(input, Input::UploadId(_));
-        let request = v1::NttRequest { spec: Some(spec), input: Some(input), keep };
-        call.unary(request, send).await
-    }
-
-    /// Transforms rows that travel through shared memory. `None` if there is no such memory, or no
-    /// longer.
-    async fn ntt_in_region(
-        &self,
-        spec: &NttCallSpec,
-        rows: &mut RowBuffers<'_>,
-        progress: &Option<Progress>,
-        call: &mut CallBudget,
-    ) -> Result<Option<NttReply>> {
-        let (sent, total) = (rows.input_bytes(), rows.total_bytes());
-        // The result begins at a page.
-        let output = sent.next_multiple_of(PAGE_BYTES);
-        let Some(memory) = self.staged_memory(output + rows.output_bytes()) else {
-            return Ok(None);
-        };
-        let v1::VectorUpload { encoding, count, .. } = spec.upload;
-        let (deadline, payload) = (call.deadline, rows.payload());
-        let upload = StagedUpload::new(&payload, &memory, 0, &self.inner.copies);
-        let mut upload = upload.with_progress(progress.clone(), total);
-        let region_input = Some(upload.header(encoding, count));
-        let region_output = Some(memory.place(output));
-        let spec = Some(spec.message.clone());
-        let header = v1::NttStreamHeader { spec, input: None, region_input, region_output };
-        let header = v1::NttStreamRequest { message: Some(Message::Header(header)) };
-        let wrap = |range| v1::NttStreamRequest { message: Some(Message::Written(range)) };
-        let pieces = upload.announcements();
-        let copy = |sender: &MessageSender<_>| upload.copy_batch(|range| sender.send(wrap(range)));
-        // Memory is shared with one server, without a proxy.
-        let mut compute = self.compute(&self.free_route());
-        let job = async |stream| {
-            let request = deadline.request(stream);
-            Ok(frames::exchange(request, |request| compute.ntt_stream(request)).await?)
-        };
-        let received = DownloadProgress::new(None, 0, 0);
-        let reply = async {
-            let (first, responses) = send_copied(header, pieces, copy, job).await?;
-            receive_rows(first, responses, &mut [], &received).await
-        };
-        let result = match deadline.until_deadline(reply.boxed()).await {
-            Ok(result) => Some(result),
-            Err(error) => {
-                if error.is_before_start() {
-                    memory.release();
+        if let Some(sent) = transfer.send_in_region(call).await? {
+            return Ok(sent);
+        }
+        let is_large = ntt.bytes_max > self.inner.message_bytes.max(STRIPED_BYTES - 1);
+        if is_large && self.inner.channels.len() > 1 {
+            let id = UploadKey::random()?;
+            let route = self.route(|| AffinityKey::of_upload(id));
+            let SentCall { reply: put, upload, .. } = transfer.put_input(id, call, &route).await?;
+            let vector = convert::object_vector(put.object)?;
+            let input = ReleaseOnDrop::new(self, vector.id, &route);
+            let id = Some(Input::UploadId(vector.id.to_bytes()));
+            let request = v1::NttRequest { spec: Some(ntt.spec.clone()), input: id, keep: true };
+            let compute = |request| async { self.compute(&route).ntt(request).await };
+            match call.unary(request, compute).await {
+                // A load balancer has chosen another server than for the upload. One stream
+                // reaches only one.
+                Err(error) if error.is_not_found() => {}
+                response => {
+                    let reply = NttReply::Kept { response: response?, input };
+                    return Ok(SentCall { reply, memory: None, upload });
                 }
-                return call.wait_before_messages(error).await.map(|()| None);
             }
-        };
-        let (upload, started) = (Some(upload.elapsed()), Instant::now());
-        drop(payload);
-        copy_result(&memory, output as usize, rows.output(), &self.inner.copies);
-        DownloadProgress::new(progress.clone(), sent, total).add(rows.output_bytes());
-        memory.release();
-        Ok(Some(NttReply { result, upload, download: started.elapsed() }))
+        }
+        transfer.send_in_messages(call).await
     }
+}
 
-    /// Sends and receives on one stream. Not retried once the result has begun to arrive: it may
-    /// overwrite the input.
-    async fn ntt_streamed(
-        &self,
-        spec: NttCallSpec,
-        rows: &mut RowBuffers<'_>,
-        progress: Option<Progress>,
-        call: &mut CallBudget,
-    ) -> Result<NttReply> {
-        let deadline = call.deadline;
-        loop {
-            let total = rows.total_bytes();
-            let upload = self.chunk_queue(rows.payload(), progress.clone()).with_total(total);
-            let upload_id = UploadKey::random()?.to_bytes();
-            let input = Some(v1::VectorUpload { upload_id, streams: 1, ..spec.upload.clone() });
-            let spec = Some(spec.message.clone());
-            let header = v1::NttStreamHeader { spec, input, ..Default::default() };
-            let header = v1::NttStreamRequest { message: Some(Message::Header(header)) };
-            let wrap = |chunk| v1::NttStreamRequest { message: Some(Message::Chunk(chunk)) };
-            // One stream carries all, so any server will do.
-            let mut compute = self.compute(&self.free_route());
-            // The response begins after all of the input was sent.
-            let job = async |stream| {
-                let request = deadline.request(stream);
-                Ok(frames::exchange(request, |request| compute.ntt_stream(request)).await?)
-            };
-            let mut taken = Vec::new();
-            let work = upload.stream(header, None, wrap, &mut taken, job);
-            let sent = deadline.until_deadline(work.boxed()).await;
-            let (sent_bytes, upload_time) = (upload.len(), upload.elapsed());
-            drop(upload);
-            match sent {
-                Ok((first, responses)) => {
-                    let received = DownloadProgress::new(progress, sent_bytes, total);
-                    let started = Instant::now();
-                    let reading = receive_rows(first, responses, rows.output(), &received);
-                    let result = Some(deadline.until_deadline(reading).await?);
-                    let (upload, download) = (Some(upload_time), started.elapsed());
-                    return Ok(NttReply { result, upload, download });
-                }
-                Err(error) => call.wait_before_retry(error).await?,
-            }
+impl NttCallSpec {
+    pub fn new<C: Into<Constant> + Copy>(
+        field: FieldId,
+        len: usize,
+        options: &NttOptions<C>,
+        encoding: ScalarEncoding,
+    ) -> Result<Self> {
+        let wrong_length = |expected: usize, got: usize| {
+            Err(ClientError::length("values", expected as u64, got as u64))
+        };
+        let batch = options.batch.max(1) as usize;
+        let row = len / batch;
+        if row * batch != len {
+            return wrong_length(row * batch, len);
+        }
+        let lg_n = match options.lg_n {
+            Some(lg_n) => lg_n,
+            None if row.is_power_of_two() => row.ilog2(),
+            None => return wrong_length(row.next_power_of_two(), row),
+        };
+        if lg_n > field.two_adicity() {
+            let problem = FieldProblem::TooLarge { max: field.two_adicity().into() };
+            return Err(ClientError::input("lg_n", problem));
+        }
+        let n = 1_usize << lg_n;
+        if row > n {
+            return wrong_length(n, row);
+        }
+        let received =
+            n.checked_mul(batch).ok_or(ClientError::input("batch", FieldProblem::OutOfRange))?;
+        let coset: Option<Constant> = options.coset.map(Into::into);
+        if coset.is_some_and(Constant::is_zero) {
+            return Err(ClientError::input("coset", FieldProblem::Zero));
+        }
+        let coset_generator = coset.map(|generator| generator.to_bytes_le()).unwrap_or_default();
+        let message = v1::NttSpec {
+            lg_n,
+            direction: v1::Direction::from(options.direction).into(),
+            coset_generator: coset_generator.into(),
+            input_order: v1::Order::from(options.input_order).into(),
+            output_order: v1::Order::from(options.output_order).into(),
+            batch: options.batch,
+            output_encoding: convert::scalar_encoding(encoding)?,
+            reduce: options.reduce,
+            row_length: (row < n).then_some(row as u64),
+            verify: v1::Verify::from(options.verify).into(),
+            field: v1::Field::from(field).into(),
+        };
+        let input = InputSpec { encoding, count: len as u64, reduce: options.reduce };
+        Ok(Self { message, input, received })
+    }
+}
+
+/// For rows that the result replaces.
+fn in_place_spec(len: usize, options: &NttOptions) -> Result<NttCallSpec> {
+    let spec = NttCallSpec::new(FieldId::Bls12381Fr, len, options, ScalarEncoding::Montgomery)?;
+    if spec.received != len {
+        return Err(ClientError::length("values", spec.received as u64, len as u64));
+    }
+    Ok(spec)
+}
+
+impl RowBuffers<'_> {
+    fn input_bytes(&self) -> u64 {
+        match self {
+            Self::InPlace(rows) => rows.len() as u64,
+            Self::Owned(rows) => rows.as_bytes().len() as u64,
+            Self::Separate { input, .. } => input.len() as u64,
         }
     }
 
-    /// Uploads the input over several connections, keeps the result on the server, and downloads it
-    /// over several connections.
-    async fn ntt_striped(
-        &self,
-        spec: NttCallSpec,
-        rows: &mut RowBuffers<'_>,
-        progress: Option<Progress>,
-        call: &mut CallBudget,
-    ) -> Result<NttReply> {
-        let (sent_bytes, total) = (rows.input_bytes(), rows.total_bytes());
-        let header = PutHeader::Vector(spec.upload.clone());
-        let upload = self.chunk_queue(rows.payload(), progress.clone()).with_total(total);
-        let id = UploadKey::random()?;
-        let route = self.route(|| AffinityKey::of_upload(id));
-        let put = self.put_payload(header, id, &upload, call, route.clone()).await?;
-        let upload_time = upload.elapsed();
-        drop(upload);
-        let input = convert::object_vector(put.object)?;
-        let input_guard = ReleaseOnDrop::new(self, input.id, &route);
-        let id = Input::UploadId(input.id.to_bytes());
-        let response = match self.ntt_unary(spec.message.clone(), id, call, &route).await {
-            // A load balancer has chosen another server than for the upload: one stream needs one.
-            Err(error) if error.is_not_found() => {
-                return self.ntt_streamed(spec, rows, progress, call).await;
+    fn output_bytes(&self) -> u64 {
+        match self {
+            Self::InPlace(_) | Self::Owned(_) => self.input_bytes(),
+            Self::Separate { output, .. } => output.len() as u64,
+        }
+    }
+
+    /// Where to write the result. Drop what [`Self::payload`] returned first, or owned rows are
+    /// copied.
+    fn output(&mut self) -> &mut [u8] {
+        match self {
+            Self::InPlace(rows) | Self::Separate { output: rows, .. } => rows,
+            Self::Owned(rows) => rows.as_bytes_mut(),
+        }
+    }
+
+    fn payload(&self) -> OutgoingBytes<'_> {
+        match self {
+            Self::InPlace(rows) => OutgoingBytes::Secret(rows),
+            Self::Owned(rows) => OutgoingBytes::Shared(rows.share()),
+            Self::Separate { input, .. } => OutgoingBytes::Secret(input),
+        }
+    }
+}
+
+impl VectorCall for NttCall {
+    type Message = v1::NttStreamRequest;
+    type Reply = NttReply;
+    const HAS_LANES: bool = false;
+
+    fn inline_bytes_max(&self, message_bytes: u64) -> Option<u64> {
+        (self.bytes_max <= message_bytes).then_some(message_bytes)
+    }
+
+    fn message(&self, part: StreamPart<'_>) -> v1::NttStreamRequest {
+        let message = match part {
+            StreamPart::Header(inputs, memory) => {
+                let StreamedInput { upload: input, region_upload: region_input } = inputs.into();
+                let region_output = memory.and_then(|memory| memory.output_place(0));
+                let spec = Some(self.spec.clone());
+                Message::Header(v1::NttStreamHeader { spec, input, region_input, region_output })
             }
-            response => response?,
+            StreamPart::Chunk(_, chunk) => Message::Chunk(chunk),
+            StreamPart::Written(_, range) => Message::Written(range),
         };
-        let Some(Output::Kept(output)) = response.output else {
-            return Err(ClientError::invalid_response("the response has no vector"));
-        };
-        let output = convert::object_vector(Some(output))?;
-        let output_guard = ReleaseOnDrop::new(self, output.id, &route);
-        let output_bytes = output.count.saturating_mul(output.encoding.width() as u64);
-        check_length(output_bytes, rows.output_bytes())?;
-        let started = Instant::now();
-        let received = DownloadProgress::new(progress, sent_bytes, total);
-        // The input is released during the download.
-        let reading = self.read_vector(&output, route, rows.output(), &received, call.deadline);
-        input_guard.release_later();
-        reading.await?;
-        let download = started.elapsed();
-        output_guard.release_sized(output_bytes).await;
-        Ok(NttReply { result: response.result, upload: Some(upload_time), download })
+        v1::NttStreamRequest { message: Some(message) }
+    }
+
+    /// The response begins after all of the input was sent.
+    async fn send_stream(&self, lane: CallLane<'_>, stream: StreamOf<Self>) -> Result<NttReply> {
+        let CallLane { mut compute, deadline, .. } = lane;
+        let sent =
+            frames::exchange(deadline.request(stream), |request| compute.ntt_stream(request));
+        let (first, responses) = sent.await?;
+        Ok(NttReply::Stream { first, responses })
+    }
+
+    async fn send_message(&self, lane: CallLane<'_>, inputs: Vec<Source>) -> Result<NttReply> {
+        let CallLane { mut compute, deadline, .. } = lane;
+        let input = inputs.into_iter().find_map(|input| match input {
+            Source::Inline(rows) => Some(Input::Inline(rows)),
+            _ => None,
+        });
+        let request = v1::NttRequest { spec: Some(self.spec.clone()), input, keep: false };
+        Ok(NttReply::Message(compute.ntt(deadline.request(request)).await?.into_inner()))
     }
 }
 
@@ -382,4 +496,25 @@ async fn receive_rows(
         next = responses.message().await?;
     }
     Err(ClientError::invalid_response("the stream ended without a summary"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FieldId, NttCallSpec, NttOptions, ScalarEncoding};
+
+    #[test]
+    fn refuses_rows_that_are_not_powers_of_two_unless_padded() {
+        let spec = |len, options: &NttOptions| {
+            NttCallSpec::new(FieldId::Bls12381Fr, len, options, ScalarEncoding::Montgomery)
+        };
+        let batch = NttOptions { batch: 3, ..NttOptions::default() };
+        let NttCallSpec { message, received, .. } = spec(24, &batch).unwrap();
+        assert_eq!((message.lg_n, message.row_length, received), (3, None, 24));
+        assert!(spec(25, &batch).is_err() && spec(15, &batch).is_err());
+        assert!(spec(0, &NttOptions::default()).is_err());
+        let padded = NttOptions { lg_n: Some(3), ..batch };
+        let NttCallSpec { message, received, .. } = spec(15, &padded).unwrap();
+        assert_eq!((message.lg_n, message.row_length, received), (3, Some(5), 24));
+        assert!(spec(27, &padded).is_err());
+    }
 }

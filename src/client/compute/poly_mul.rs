@@ -5,14 +5,12 @@ use std::{mem, ptr, time::Duration};
 use capstan_math::{
     curve::{Fr, scalars::ScalarEncoding},
     field::{FieldId, Prime31},
-    operation::InputStep,
 };
 
 use crate::{
     Client, Execution, InputElements, PolyReduction, ProgramBuilder, ProgramRun, Progress,
-    RunOptions, ScalarInput, Timing, Verification, convert,
+    RunOptions, ScalarInput, SharedElement, Timing, Verification, convert,
     error::{ClientError, Result},
-    run::ReceivedElements,
 };
 
 /// Options of a product of polynomials. The default computes one whole product.
@@ -74,12 +72,6 @@ pub struct PolyFactors<'a> {
     pub b: &'a [u8],
 }
 
-struct ReceivedProducts {
-    elements: ReceivedElements,
-    timing: Timing,
-    execution: Execution,
-}
-
 impl Client {
     /// Multiplies polynomials over Fr, given by their coefficients, the lowest first. Squares are
     /// sent and transformed once if `a` and `b` are the same memory.
@@ -124,10 +116,7 @@ impl Client {
         factors: PolyFactors<'_>,
         options: PolyMulOptions,
     ) -> Result<PolyMulResult<Fr>> {
-        let done = self.run_product(FieldId::Bls12381Fr, factors, options).await?;
-        let ReceivedElements::Fr(mut elements) = done.elements else { return Err(other_field()) };
-        let (timing, execution) = (done.timing, done.execution);
-        Ok(PolyMulResult { coefficients: mem::take(&mut *elements), timing, execution })
+        self.run_product(FieldId::Bls12381Fr, factors, options).await
     }
 
     /// Like [`Self::poly_mul31`], for factors of any encoding.
@@ -138,26 +127,21 @@ impl Client {
         factors: PolyFactors<'_>,
         options: PolyMulOptions,
     ) -> Result<PolyMulResult<u32>> {
-        let done = self.run_product(field.into(), factors, options).await?;
-        let ReceivedElements::Words(_, mut words) = done.elements else {
-            return Err(other_field());
-        };
-        let (timing, execution) = (done.timing, done.execution);
-        Ok(PolyMulResult { coefficients: mem::take(&mut *words), timing, execution })
+        self.run_product(field.into(), factors, options).await
     }
 
-    async fn run_product(
+    async fn run_product<E: SharedElement>(
         &self,
         field: FieldId,
         factors: PolyFactors<'_>,
         options: PolyMulOptions,
-    ) -> Result<ReceivedProducts> {
+    ) -> Result<PolyMulResult<E>> {
         let PolyFactors { encoding, a, b } = factors;
         let is_square = ptr::eq(a, b);
         let mut program = ProgramBuilder::new();
         let mut input = |name, bytes: &[u8]| {
             let length = row_length(name, bytes, encoding, options.batch)?;
-            program.vector(&[], InputStep { field, rows: options.batch, length })
+            program.input_over(field, options.batch, length)
         };
         let left = input("a", a)?;
         let right = if is_square { left } else { input("b", b)? };
@@ -174,7 +158,11 @@ impl Client {
         let PolyMulOptions { verify, deadline, progress, .. } = options;
         let result = self.run_with(run, RunOptions { verify, deadline, progress }).await?;
         let (timing, execution) = (result.timing, result.execution.clone());
-        Ok(ReceivedProducts { elements: result.into_elements(product)?, timing, execution })
+        let elements = E::of_values(result.into_elements(product)?);
+        let coefficients = elements.map(|mut elements| mem::take(&mut *elements));
+        let other_field = "the product is over another field";
+        let coefficients = coefficients.ok_or(ClientError::invalid_response(other_field))?;
+        Ok(PolyMulResult { coefficients, timing, execution })
     }
 }
 
@@ -192,10 +180,6 @@ fn row_length(
         return Err(ClientError::length(name, whole, count));
     }
     Ok(length)
-}
-
-fn other_field() -> ClientError {
-    ClientError::invalid_response("the product is over another field")
 }
 
 #[cfg(test)]

@@ -21,17 +21,16 @@ use std::{
 };
 
 use bytes::Bytes;
-use capstan_math::error::{Error, Reason};
+use capstan_math::error::Reason;
 use parking_lot::RwLock;
 use tokio::time::timeout;
 use tonic::{
-    Code, Request, Status, body::Body, codegen::http, metadata::MetadataMap, transport::Channel,
+    Request, Status, body::Body, codegen::http, metadata::MetadataMap, transport::Channel,
 };
-use tonic_types::{ErrorDetails, StatusExt};
 
 use super::affinity::CallRoute;
 use crate::wire::{
-    INSTANCE_HEADER,
+    INSTANCE_HEADER, OTHER_SERVER, refusal,
     v1::{self, store_client::StoreClient},
 };
 
@@ -193,11 +192,7 @@ pub(crate) struct SentHeaders {
 
 /// What the servers of this version answer to a call for another one.
 fn other_server() -> Status {
-    let mut details = ErrorDetails::new();
-    let reason = Reason::OtherServer.text();
-    details.set_error_info(reason, "capstan", std::collections::HashMap::new());
-    details.set_retry_info(Some(Duration::ZERO));
-    Status::with_error_details(Code::Unavailable, Error::OtherServer.to_string(), details)
+    refusal(Reason::OtherServer, OTHER_SERVER, None, Some(Duration::ZERO))
 }
 
 #[cfg(test)]

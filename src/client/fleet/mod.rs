@@ -5,13 +5,15 @@
 //! - `members`: the servers, their health, and rendezvous hashing.
 //! - `calls`: calls that move to another server.
 //! - `bases`: bases on one server, on replicas, or cut over several. `msm`, `ntt`: jobs on one or
-//!   several servers. `slices`: parts of scalars.
+//!   several servers. `slices`: parts of scalars. `programs`: programs of objects that a fleet
+//!   holds.
 
 mod bases;
 mod calls;
 mod members;
 mod msm;
 mod ntt;
+mod programs;
 mod slices;
 
 use std::{

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     Client, CurvePoint, MsmOptions, MsmResult, ScalarInput, Timing,
+    compute::msm::single_sum,
     error::{ClientError, Result},
 };
 
@@ -32,11 +33,7 @@ impl Fleet {
         bases: &FleetBases<A>,
         scalars: impl Into<ScalarInput<'a>>,
     ) -> Result<A::Group> {
-        let result = self.msm_with(bases, scalars, MsmOptions::default()).await?;
-        match result.points.as_slice() {
-            [sum] => Ok(*sum),
-            _ => Err(ClientError::invalid_response("expected exactly one sum")),
-        }
+        single_sum(self.msm_with(bases, scalars, MsmOptions::default()).await?)
     }
 
     /// Like [`Self::msm`], with options such as a batch of scalar vectors. Servers that compute a

@@ -6,7 +6,8 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::{Fleet, members::Candidates, slices::divide};
 use crate::{
-    Client, Fr, NttOptions, NttReport, NttResult,
+    Client, FieldId, Fr, NttOptions, NttReport, NttResult, ScalarEncoding,
+    compute::ntt::NttCallSpec,
     error::{ClientError, Result},
 };
 
@@ -25,18 +26,10 @@ impl Fleet {
     pub async fn ntt(&self, values: &[Fr], options: NttOptions) -> Result<NttResult> {
         let started = Instant::now();
         let rows = options.batch.max(1) as usize;
+        let field = FieldId::Bls12381Fr;
+        let encoding = ScalarEncoding::Montgomery;
+        let lg_n = NttCallSpec::new(field, values.len(), &options, encoding)?.message.lg_n;
         let row = values.len() / rows;
-        let lg_n = match options.lg_n {
-            Some(lg_n) => lg_n,
-            None if row.is_power_of_two() => row.ilog2(),
-            None => {
-                let expected = row.next_power_of_two() as u64;
-                return Err(ClientError::length("values", expected, row as u64));
-            }
-        };
-        if row * rows != values.len() {
-            return Err(ClientError::length("values", (row * rows) as u64, values.len() as u64));
-        }
         let groups = divide(rows, self.inner.members.count());
         let parts = groups.into_iter().map(|group| {
             let options = NttOptions { batch: group.len() as u32, ..options.clone() };

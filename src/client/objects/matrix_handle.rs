@@ -1,46 +1,11 @@
-//! Names and metadata of matrices on the server.
+//! Handles and metadata of matrices on the server.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{fmt, sync::Arc};
 
-use bytes::Bytes;
 use capstan_math::sparse::SparseShape;
 
 use super::held::HeldObject;
-use crate::error::{ClientError, Result};
-
-/// Content hash that names a matrix. Displayed as 64 hex digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct MatrixId(pub [u8; 32]);
-
-impl MatrixId {
-    pub(crate) fn to_bytes(self) -> Bytes {
-        Bytes::copy_from_slice(&self.0)
-    }
-}
-
-impl fmt::Display for MatrixId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0))
-    }
-}
-
-impl fmt::Debug for MatrixId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MatrixId({self})")
-    }
-}
-
-impl FromStr for MatrixId {
-    type Err = ClientError;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let mut id = [0; 32];
-        hex::decode_to_slice(text, &mut id).map_err(|error| {
-            ClientError::setting("matrix id", format!("expected 64 hex digits: {error}"))
-        })?;
-        Ok(Self(id))
-    }
-}
+use crate::MatrixId;
 
 /// Metadata of a matrix on the server.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,5 +7,4 @@ pub mod matrices;
 pub mod matrix_handle;
 pub mod put_again;
 pub mod release;
-pub mod residency;
 pub mod vectors;

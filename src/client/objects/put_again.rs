@@ -17,13 +17,13 @@ use crate::{
 const PUTS_MAX: u32 = 2;
 
 /// The objects that a call needs and this process holds.
-pub(crate) struct HeldObjects<'a> {
-    objects: &'a [Arc<HeldObject>],
+pub(crate) struct HeldObjects {
+    objects: Vec<Arc<HeldObject>>,
     puts_left: u32,
 }
 
-impl<'a> HeldObjects<'a> {
-    pub fn new(objects: &'a [Arc<HeldObject>]) -> Self {
+impl HeldObjects {
+    pub fn new(objects: Vec<Arc<HeldObject>>) -> Self {
         Self { objects, puts_left: PUTS_MAX }
     }
 
@@ -40,7 +40,7 @@ impl<'a> HeldObjects<'a> {
             return Err(error);
         }
         self.puts_left -= 1;
-        for object in self.objects {
+        for object in &self.objects {
             let put = put(client, object, route.clone());
             call.deadline.until_deadline(put).await?;
         }

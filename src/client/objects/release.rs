@@ -18,7 +18,7 @@ const AWAITED_BYTES: u64 = 256 << 20;
 /// Releases an upload or vector when dropped, however the call ends.
 pub(crate) struct ReleaseOnDrop {
     client: Client,
-    route: CallRoute,
+    pub route: CallRoute,
     /// `None` leaves the object on the server.
     pub id: Option<UploadKey>,
 }

@@ -1,41 +1,52 @@
 //! Runs programs. `request` says what a run takes and wants, `plan` checks it, `transfer` sends and
-//! receives, `staged` finds shared memory for large vectors, and `result` has what a run returns.
+//! receives, and `result` has what a run returns.
 
 mod plan;
-mod received;
 mod request;
 mod result;
-mod staged;
 mod transfer;
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-pub use request::{InputElements, ProgramRun, RunOptions};
-pub use result::{RunEstimate, RunResult, RunStep};
+use capstan_math::{
+    builder::BuiltProgram,
+    runner::{self, RunOptions, RunStep, ValueElements},
+};
+pub use request::{InputElements, ProgramRun};
+pub use result::{RunEstimate, RunResult};
 
-pub(crate) use self::received::ReceivedElements;
+pub(crate) use self::{
+    request::{Delivery, GivenElements, WantedOutput},
+    result::OutputContent,
+};
+
 use self::{
-    plan::{ElementSource, PlannedDelivery, RunPlan},
-    result::{OutputContent, ReturnedValue},
-    staged::StagedRun,
-    transfer::{RunReply, RunTransfer},
+    plan::{PlannedDelivery, PlannedOutput, RunPlan},
+    result::ReturnedValue,
+    transfer::{ProgramCall, RunReply},
 };
 use super::{
     Client, UploadKey, VectorInfo, Verification,
     call::{CallBudget, CallFuture},
     convert,
     error::{ClientError, Result},
-    program::ClientProgram,
+    program,
 };
 use crate::wire::{
     self,
-    v1::{self, program_ref},
+    v1::{self, program_input::Source, program_ref},
 };
 use crate::{
     connection::affinity::{AffinityKey, CallRoute},
     objects::{put_again::HeldObjects, release::ReleaseOnDrop},
+    options::ElementSource,
+    transfer::{
+        download::DownloadProgress,
+        staged_transfer::StagedVectors,
+        vector_call::{CallTransfer, SentCall},
+    },
 };
 
 impl Client {
@@ -44,13 +55,13 @@ impl Client {
     ///
     /// Errors: `Refused`; `InvalidResponse` if the server answers with another id than the hash of
     /// the program.
-    pub async fn put_program(&self, program: &ClientProgram) -> Result<ClientProgram> {
+    pub async fn put_program(&self, program: &BuiltProgram) -> Result<BuiltProgram> {
         let mut call = self.begin_call(None)?;
         let route = self.program_route(program);
         let put = self.put_steps(program, &mut call, &route).await?;
         let id = put.program_id.as_ref().try_into();
         let id = id.map_err(|_| ClientError::invalid_response("the id is not 32 bytes long"))?;
-        convert::require_id(&id, &wire::program_id(&wire::encoded(program.message())))?;
+        convert::require_id(&id, &wire::program_id(&wire::encoded(&program::message(program))))?;
         Ok(program.stored_as(id))
     }
 
@@ -69,7 +80,12 @@ impl Client {
     /// Errors: those of [`Self::run`]; `DeadlineExceeded`; `InvalidResponse` if the result was
     /// verified less than requested.
     pub async fn run_with(&self, run: ProgramRun<'_>, options: RunOptions) -> Result<RunResult> {
-        self.run_boxed(run, options).await
+        let run: CallFuture<'_, RunResult> = Box::pin(async move {
+            let mut result = self.run_borrowed(&run, &options).await?;
+            result.return_vectors(run, &self.inner.copies);
+            Ok(result)
+        });
+        run.await
     }
 
     /// Estimates a run without starting it. Inputs may be missing. Without outputs, the server
@@ -81,62 +97,45 @@ impl Client {
         run: &ProgramRun<'_>,
         verify: Verification,
     ) -> Result<RunEstimate> {
-        plan::check_values(run)?;
-        let program = program_ref::Program::Inline(run.program.message().clone());
+        let outputs = run.outputs.iter().map(|output| output.program);
+        runner::check_values(&run.program, &run.inputs, outputs)?;
+        let program = program_ref::Program::Inline(program::message(&run.program));
         let request = v1::EstimateRequest {
             program: Some(v1::ProgramRef { program: Some(program) }),
             outputs: run.outputs.iter().map(|output| output.value.0).collect(),
             verify: v1::Verify::from(verify).into(),
         };
-        self.estimate_boxed(request, self.program_route(&run.program)).await
-    }
-
-    fn estimate_boxed(
-        &self,
-        request: v1::EstimateRequest,
-        route: CallRoute,
-    ) -> CallFuture<'_, RunEstimate> {
-        Box::pin(async move {
+        let route = self.program_route(&run.program);
+        let estimate: CallFuture<'_, v1::EstimateResponse> = Box::pin(async move {
             let route = &route;
             let send = |request| async move { self.compute(route).estimate(request).await };
-            let estimate = self.begin_call(None)?.unary(request, send).await?;
-            let v1::EstimateResponse { engine, device, jobs_ahead, .. } = estimate;
-            Ok(RunEstimate {
-                input_bytes: estimate.input_bytes,
-                output_bytes: estimate.output_bytes,
-                value_bytes: estimate.value_bytes,
-                scratch_bytes: estimate.scratch_bytes,
-                engine,
-                device,
-                jobs_ahead,
-                time_ahead: estimate.time_ahead_us.map(Duration::from_micros),
-                modelled_time: Duration::from_micros(estimate.modelled_time_us),
-            })
+            self.begin_call(None)?.unary(request, send).await
+        });
+        let estimate = estimate.await?;
+        let v1::EstimateResponse { engine, device, jobs_ahead, .. } = estimate;
+        Ok(RunEstimate {
+            input_bytes: estimate.input_bytes,
+            output_bytes: estimate.output_bytes,
+            value_bytes: estimate.value_bytes,
+            scratch_bytes: estimate.scratch_bytes,
+            engine,
+            device,
+            jobs_ahead,
+            time_ahead: estimate.time_ahead_us.map(Duration::from_micros),
+            modelled_time: Duration::from_micros(estimate.modelled_time_us),
         })
     }
 
     fn put_steps<'a>(
         &'a self,
-        program: &'a ClientProgram,
+        program: &'a BuiltProgram,
         call: &'a mut CallBudget,
         route: &'a CallRoute,
     ) -> CallFuture<'a, v1::PutProgramResponse> {
         Box::pin(async move {
             let send = |request| async move { self.store(route).put_program(request).await };
-            let program = Some(program.message().clone());
+            let program = Some(program::message(program));
             call.unary(v1::PutProgramRequest { program }, send).await
-        })
-    }
-
-    fn run_boxed<'a>(
-        &'a self,
-        run: ProgramRun<'a>,
-        options: RunOptions,
-    ) -> CallFuture<'a, RunResult> {
-        Box::pin(async move {
-            let mut result = self.run_borrowed(&run, &options).await?;
-            result.return_vectors(run, &self.inner.copies);
-            Ok(result)
         })
     }
 
@@ -159,13 +158,28 @@ impl Client {
                 _ => {}
             }
         }
-        let transfer = RunTransfer::new(self, &plan, options, route.clone());
-        let mut memory = StagedRun::new(self, &plan);
-        let mut held = HeldObjects::new(plan.program.held());
+        let received: Vec<_> = plan.outputs.iter().map(PlannedOutput::received_bytes).collect();
+        let sent_bytes = plan.sent_bytes();
+        let total = sent_bytes + received.iter().sum::<u64>();
+        let run_call = ProgramCall {
+            plan: &plan,
+            program: program::reference(&plan.program),
+            verify: options.verify.into(),
+            received: DownloadProgress::new(options.progress.clone(), sent_bytes, total),
+        };
+        let transfer = CallTransfer {
+            client: self,
+            call: &run_call,
+            inputs: &plan.inputs,
+            outputs: &received,
+            route,
+            progress: options.progress.as_ref(),
+        };
+        let mut held = HeldObjects::new(program::held(&plan.program));
         let mut has_program = false;
-        let reply = loop {
-            let error = match transfer.run(&mut memory, &mut call).await {
-                Ok(reply) => break reply,
+        let mut sent = loop {
+            let error = match transfer.send(&mut call).await {
+                Ok(sent) => break sent,
                 Err(error) => error,
             };
             // The server has dropped the program; other missing objects have a field.
@@ -176,7 +190,8 @@ impl Client {
                 held.put_again(error, self, route, &call).await?;
             }
         };
-        let result = self.finish(&transfer, reply, options, &call).await?;
+        let memory = sent.memory.take();
+        let result = self.finish(&transfer, sent, memory.as_ref(), options, &call).await?;
         kept.iter_mut().for_each(|guard| guard.id = None);
         self.remember_kept(&plan, route);
         for (mut guard, vector) in downloads {
@@ -185,8 +200,8 @@ impl Client {
             }
             guard.release_sized(vector.count * vector.encoding.width() as u64).await;
         }
-        if let Some(memory) = memory {
-            memory.release();
+        if let Some(vectors) = memory {
+            vectors.memory.release();
         }
         Ok(result)
     }
@@ -195,8 +210,8 @@ impl Client {
         ReleaseOnDrop::new(self, vector.id, route)
     }
 
-    fn program_route(&self, program: &ClientProgram) -> CallRoute {
-        match program.first_object().or(program.id()) {
+    fn program_route(&self, program: &BuiltProgram) -> CallRoute {
+        match program.objects().first().map(|object| object.id).or(program.id()) {
             Some(id) => self.route(|| AffinityKey::of_object(&id)),
             None => self.free_route(),
         }
@@ -207,7 +222,9 @@ impl Client {
     fn run_route(&self, plan: &RunPlan<'_>) -> CallRoute {
         let mut inputs = plan.inputs.iter();
         let stored = inputs.find_map(|input| match &input.source {
-            ElementSource::Stored(vector) => vector.upload_id.as_ref().try_into().ok(),
+            ElementSource::Named(Source::Stored(vector)) => {
+                vector.upload_id.as_ref().try_into().ok()
+            }
             _ => None,
         });
         if let Some(id) = stored {
@@ -237,28 +254,34 @@ impl Client {
         }
     }
 
-    /// Downloads large outputs, and checks and decodes all of them.
+    /// Copies outputs from `memory`, downloads large ones, and checks and decodes all of them.
     async fn finish(
         &self,
-        transfer: &RunTransfer<'_>,
-        reply: RunReply,
+        transfer: &CallTransfer<'_, ProgramCall<'_>>,
+        sent: SentCall<RunReply>,
+        memory: Option<&StagedVectors>,
         options: &RunOptions,
         call: &CallBudget,
     ) -> Result<RunResult> {
-        let RunTransfer { plan, received, route, .. } = transfer;
-        let RunReply { result, vectors, upload, download } = reply;
+        let CallTransfer { call: ProgramCall { plan, received, .. }, route, .. } = transfer;
+        let SentCall { reply: RunReply { result, vectors, download }, upload, .. } = sent;
         let started = Instant::now();
         let mut outputs = Vec::with_capacity(plan.outputs.len());
-        let replied = vectors.into_iter().zip(&result.points);
-        for (output, (mut elements, points)) in plan.outputs.iter().zip(replied) {
-            if let PlannedDelivery::Download(vector) = &output.delivery
-                && elements.len() == 0
-            {
-                elements = ReceivedElements::zeros(output.field, vector.count)?;
+        let replied = vectors.into_iter().zip(&result.points).enumerate();
+        for (output, (index, (mut elements, points))) in plan.outputs.iter().zip(replied) {
+            let bytes = output.received_bytes();
+            if let Some(memory) = memory.filter(|memory| memory.outputs[index].is_some()) {
+                let count = bytes / output.field.element_bytes();
+                elements = ValueElements::zeros(output.field, count)?;
+                memory.copy_output(index, elements.as_bytes_mut(), &self.inner.copies);
+                received.add(bytes);
+            } else if let PlannedDelivery::Download(vector) = &output.delivery {
+                elements = ValueElements::zeros(output.field, vector.count)?;
                 let bytes = elements.as_bytes_mut();
-                self.read_vector(vector, route.clone(), bytes, received, call.deadline).await?;
+                let route = (*route).clone();
+                self.read_vector(vector, route, bytes, received, call.deadline).await?;
             }
-            elements.check()?;
+            convert::check_elements(&mut elements)?;
             let content = match output.delivery {
                 PlannedDelivery::Send { .. } | PlannedDelivery::Download(_) => {
                     OutputContent::Vector(elements)

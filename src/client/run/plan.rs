@@ -2,29 +2,28 @@
 
 use bytes::Bytes;
 use capstan_math::{
+    builder::BuiltProgram,
     curve::{
         G1Affine, G2Affine, Group,
         points::{MsmSums, SumEncoding, decode_sums},
         scalars::ScalarEncoding,
     },
-    error::{Error, FieldProblem},
+    error::FieldProblem,
     field::FieldId,
     program::{
-        self, ExternalOperand, InputSpec, Liveness, OutputKind, OutputSpec, PointsShape,
-        ResultMemory, StepProblem, ValueId, VectorShape,
+        self, InputSpec, Liveness, OutputKind, OutputSpec, PointsShape, ResultMemory, ValueId,
+        VectorShape,
     },
+    runner::{self, EarlyListener, GivenInput},
 };
 
-use super::request::{
-    Delivery, EarlyListener, GivenElements, InputElements, ProgramRun, WantedOutput,
-};
+use super::request::{Delivery, GivenElements, InputElements, ProgramRun, WantedOutput};
 use crate::{
     UploadKey, VectorInfo, convert,
     error::{ClientError, Result},
-    options::{ScalarPayload, UploadedScalars},
-    program::ClientProgram,
+    options::{ElementSource, UploadedScalars, VectorInput},
     transfer::payload::OutgoingBytes,
-    wire::v1::{self, program_output},
+    wire::v1::{self, program_input::Source, program_output},
 };
 
 /// Vectors of at least this size are kept on the server and downloaded over several connections.
@@ -35,25 +34,11 @@ const POINTS: SumEncoding = SumEncoding::Projective;
 
 /// A run whose inputs and outputs suit its program.
 pub(super) struct RunPlan<'a> {
-    pub program: ClientProgram,
+    pub program: BuiltProgram,
     /// One for each input of the program, in order.
-    pub inputs: Vec<PlannedInput<'a>>,
+    pub inputs: Vec<VectorInput<'a>>,
     pub outputs: Vec<PlannedOutput>,
     early: &'a [EarlyListener<'a>],
-}
-
-pub(super) struct PlannedInput<'a> {
-    /// Encoding and number of elements. For a stored vector, those that the program needs.
-    pub spec: InputSpec,
-    pub source: ElementSource<'a>,
-    pub reduce: bool,
-}
-
-pub(super) enum ElementSource<'a> {
-    Local(OutgoingBytes<'a>),
-    Stored(v1::StoredVector),
-    /// Begins with the region of this id.
-    Region([u8; 16]),
 }
 
 #[derive(Clone, Copy)]
@@ -61,6 +46,8 @@ pub(super) struct PlannedOutput {
     pub value: ValueId,
     /// The field of a vector.
     pub field: FieldId,
+    /// The encoding of a vector, in messages.
+    encoding: i32,
     pub delivery: PlannedDelivery,
     /// Whether points are wanted as soon as they are known.
     pub is_early: bool,
@@ -83,12 +70,13 @@ impl<'a> RunPlan<'a> {
     /// Errors: `InvalidProgram` for inputs or outputs that do not suit the program.
     pub fn new(run: &'a ProgramRun<'_>, has_several_connections: bool) -> Result<Self> {
         let program = run.program.program();
-        check_values(run)?;
+        let tags = run.outputs.iter().map(|output| output.program);
+        let inputs = runner::check_given(&run.program, &run.inputs, tags)?;
         let wanted: Vec<_> = run.outputs.iter().map(output_spec).collect();
         let values: Vec<_> = wanted.iter().map(|output| output.value).collect();
         let liveness = Liveness::new(program, &values, ResultMemory::Reused)?;
-        let inputs = program.operands(ExternalOperand::Input);
-        let inputs: Vec<_> = inputs.map(|value| plan_input(run, value)).collect::<Result<_>>()?;
+        let inputs = inputs.into_iter().map(|given| plan_input(run, given));
+        let inputs: Vec<_> = inputs.collect::<Result<_>>()?;
         let given: Vec<_> = inputs.iter().map(|input| input.spec).collect();
         program::check_call(program, &liveness, &given, &wanted)?;
         let outputs = run.outputs.iter();
@@ -115,21 +103,7 @@ impl<'a> RunPlan<'a> {
 
     /// Bytes of the inputs that are sent.
     pub fn sent_bytes(&self) -> u64 {
-        self.inputs.iter().map(|input| input.bytes().map_or(0, OutgoingBytes::len)).sum()
-    }
-
-    /// Bytes of the vectors that are received.
-    pub fn received_bytes(&self) -> u64 {
-        self.outputs.iter().map(PlannedOutput::received_bytes).sum()
-    }
-}
-
-impl<'a> PlannedInput<'a> {
-    pub fn bytes(&self) -> Option<&OutgoingBytes<'a>> {
-        match &self.source {
-            ElementSource::Local(bytes) => Some(bytes),
-            ElementSource::Stored(_) | ElementSource::Region(_) => None,
-        }
+        self.inputs.iter().filter_map(VectorInput::payload).map(OutgoingBytes::len).sum()
     }
 }
 
@@ -145,9 +119,9 @@ impl PlannedOutput {
     }
 
     /// A vector is written to `place`, if that is given.
-    pub fn message(self, place: Option<v1::RegionPlace>) -> Result<v1::ProgramOutput> {
+    pub fn message(self, place: Option<v1::RegionPlace>) -> v1::ProgramOutput {
         use program_output::Delivery as Message;
-        let encoding = convert::scalar_encoding(ScalarEncoding::typed(self.field))?;
+        let encoding = self.encoding;
         let in_region = |place| Message::Region(region_vector(place, encoding));
         let planned = || match self.delivery {
             PlannedDelivery::Send { .. } => Message::Send(v1::SendVector { encoding }),
@@ -158,71 +132,49 @@ impl PlannedOutput {
                 let encoding = v1::ResultEncoding::from(POINTS).into();
                 Message::Points(v1::SendPoints { encoding, early: self.is_early })
             }
-            PlannedDelivery::Region(id) => in_region(region_start(id)),
+            PlannedDelivery::Region(id) => {
+                let region_id = Bytes::copy_from_slice(&id);
+                in_region(v1::RegionPlace { region_id, offset: 0 })
+            }
         };
         let delivery = Some(place.map_or_else(planned, in_region));
-        Ok(v1::ProgramOutput { value: self.value.0, delivery })
+        v1::ProgramOutput { value: self.value.0, delivery }
     }
 }
 
-pub(super) fn region_vector(place: v1::RegionPlace, encoding: i32) -> v1::RegionVector {
+fn region_vector(place: v1::RegionPlace, encoding: i32) -> v1::RegionVector {
     let v1::RegionPlace { region_id, offset } = place;
     v1::RegionVector { region_id, offset, encoding }
 }
 
-/// The beginning of a region.
-pub(super) fn region_start(id: [u8; 16]) -> v1::RegionPlace {
-    v1::RegionPlace { region_id: Bytes::copy_from_slice(&id), offset: 0 }
-}
-
-/// Checks that the run's handles belong to its program.
-pub(super) fn check_values(run: &ProgramRun<'_>) -> Result<()> {
-    let (tag, program) = (run.program.tag(), run.program.program());
-    let refused = |field, index, problem| Err(Error::element(field, index as u64, problem).into());
-    for (index, given) in run.inputs.iter().enumerate() {
-        if given.program != tag {
-            return refused("inputs", index, FieldProblem::OtherProgram);
-        }
-        if !program.operands(ExternalOperand::Input).any(|input| input == given.value) {
-            let problem = StepProblem::step(FieldProblem::NotInput);
-            return Err(program.step_error(given.value, problem).into());
-        }
-    }
-    match run.outputs.iter().position(|output| output.program != tag) {
-        Some(index) => refused("outputs", index, FieldProblem::OtherProgram),
-        None => Ok(()),
-    }
-}
-
-/// The elements of the input step that makes `value`.
-fn plan_input<'a>(run: &'a ProgramRun<'_>, value: ValueId) -> Result<PlannedInput<'a>> {
-    let given = run.inputs.iter().rev().find(|given| given.value == value);
-    let given = given.ok_or_else(|| {
-        run.program.program().step_error(value, StepProblem::step(FieldProblem::Missing))
-    })?;
+/// The elements that are given for an input.
+fn plan_input<'a>(
+    run: &'a ProgramRun<'_>,
+    given: &'a GivenInput<GivenElements<'_>>,
+) -> Result<VectorInput<'a>> {
     let InputElements { elements, offset, reduce } = match &given.input {
         GivenElements::Elements(elements) => elements.clone(),
         GivenElements::OfVector(number) => (&run.vectors[*number]).into(),
     };
-    let (spec, source) = match elements.into_payload() {
-        Ok(ScalarPayload { encoding, bytes }) => {
-            let count = convert::element_count("inputs", bytes.len(), encoding.width())?;
-            let source = match bytes {
-                OutgoingBytes::Region { region, .. } => ElementSource::Region(region.id),
-                bytes => ElementSource::Local(bytes),
-            };
-            (InputSpec { encoding, count }, source)
+    match elements.into_payload() {
+        Ok(payload) => {
+            let input = VectorInput::local("inputs", payload, reduce)?;
+            Ok(match &input.source {
+                ElementSource::Local(OutgoingBytes::Region { region, .. }) => {
+                    let encoding = convert::scalar_encoding(input.spec.encoding)?;
+                    let source = Source::Region(region_vector(region.start(), encoding));
+                    VectorInput { source: ElementSource::Named(source), ..input }
+                }
+                _ => input,
+            })
         }
         Err(UploadedScalars { id, first }) => {
-            let offset = offset.saturating_add(first.unwrap_or(0));
             // The server checks the length and the encoding.
-            let (encoding, count) =
-                (ScalarEncoding::typed(field_of(run, value)), elements_of(run, value));
-            let stored = v1::StoredVector { upload_id: id.to_bytes(), offset };
-            (InputSpec { encoding, count }, ElementSource::Stored(stored))
+            let encoding = ScalarEncoding::typed(field_of(run, given.value));
+            let spec = InputSpec { encoding, count: elements_of(run, given.value), reduce };
+            Ok(VectorInput::stored(spec, id, offset.saturating_add(first.unwrap_or(0))))
         }
-    };
-    Ok(PlannedInput { spec, source, reduce })
+    }
 }
 
 fn plan_output(
@@ -257,7 +209,8 @@ fn plan_output(
         Delivery::Keep => PlannedDelivery::Keep(keep()?),
         Delivery::Points(shape) => PlannedDelivery::Points(shape),
     };
-    Ok(PlannedOutput { value: output.value, field, delivery, is_early: false })
+    let encoding = convert::scalar_encoding(encoding)?;
+    Ok(PlannedOutput { value: output.value, field, encoding, delivery, is_early: false })
 }
 
 fn output_spec(output: &WantedOutput) -> OutputSpec {

@@ -1,28 +1,16 @@
 //! The inputs and outputs of one run of a program.
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
 use capstan_math::{
-    curve::points::MsmSums,
+    builder::{BuiltProgram, PointsValue, ProgramTag, VectorValue},
     program::{PointsShape, ValueId},
+    runner::{EarlyListener, GivenInput},
 };
 
 use crate::{
-    CurvePoint, Progress, ScalarInput, SharedElement, SharedVector, UploadKey, Verification,
-    program::{ClientProgram, PointsValue, ProgramTag, VectorValue},
-    shared_vector::RunVector,
+    CurvePoint, ScalarInput, SharedElement, SharedVector, UploadKey, shared_vector::RunVector,
 };
-
-/// Options of a run.
-#[derive(Clone, Default)]
-pub struct RunOptions {
-    /// How the server checks the steps.
-    pub verify: Verification,
-    /// Time limit of the whole call, retries included; defaults to the client's.
-    pub deadline: Option<Duration>,
-    /// Called as bytes are sent, then received; both count toward one total.
-    pub progress: Option<Progress>,
-}
 
 /// The elements of one input of a run: any [`ScalarInput`], or a part of a vector on the server.
 ///
@@ -58,25 +46,12 @@ impl<'a, T: Into<ScalarInput<'a>>> From<T> for InputElements<'a> {
 ///
 /// Steps that no wanted value needs are not computed.
 pub struct ProgramRun<'a> {
-    pub(crate) program: ClientProgram,
-    pub(crate) inputs: Vec<GivenInput<'a>>,
+    pub(crate) program: BuiltProgram,
+    pub(crate) inputs: Vec<GivenInput<GivenElements<'a>>>,
     pub(crate) outputs: Vec<WantedOutput>,
     /// The vectors that outputs are written to.
     pub(crate) vectors: Vec<RunVector>,
     pub(crate) early: Vec<EarlyListener<'a>>,
-}
-
-/// Receives points that arrive before the result.
-pub(crate) struct EarlyListener<'a> {
-    /// The number of the output.
-    pub output: usize,
-    pub call: Box<dyn Fn(MsmSums) + Send + Sync + 'a>,
-}
-
-pub(crate) struct GivenInput<'a> {
-    pub program: ProgramTag,
-    pub value: ValueId,
-    pub input: GivenElements<'a>,
 }
 
 pub(crate) enum GivenElements<'a> {
@@ -103,7 +78,7 @@ pub(crate) enum Delivery {
 
 impl<'a> ProgramRun<'a> {
     /// A run without inputs and outputs.
-    pub fn new(program: &ClientProgram) -> Self {
+    pub fn new(program: &BuiltProgram) -> Self {
         let (inputs, outputs, vectors, early) = Default::default();
         Self { program: program.clone(), inputs, outputs, vectors, early }
     }
@@ -118,15 +93,15 @@ impl<'a> ProgramRun<'a> {
     /// Returns a vector; read it with [`RunResult::vector`](super::RunResult::vector).
     #[must_use]
     pub fn send(self, value: VectorValue) -> Self {
-        self.want(value.program, value.id, Delivery::Send)
+        self.want(value.program(), value.id(), Delivery::Send)
     }
 
     /// Returns the points of an MSM; read them with
     /// [`RunResult::points`](super::RunResult::points).
     #[must_use]
     pub fn send_points<A: CurvePoint>(self, value: PointsValue<A>) -> Self {
-        let shape = PointsShape { group: A::GROUP, count: value.count };
-        self.want(value.program, value.id, Delivery::Points(shape))
+        let shape = PointsShape { group: A::GROUP, count: value.count() };
+        self.want(value.program(), value.id(), Delivery::Points(shape))
     }
 
     /// Returns the points of an MSM like [`Self::send_points`], and calls `listener` with them as
@@ -141,12 +116,7 @@ impl<'a> ProgramRun<'a> {
         value: PointsValue<A>,
         listener: impl Fn(Vec<A::Group>) + Send + Sync + 'a,
     ) -> Self {
-        let call = Box::new(move |sums| {
-            if let Some(points) = A::from_sums(sums) {
-                listener(points);
-            }
-        });
-        self.early.push(EarlyListener { output: self.outputs.len(), call });
+        self.early.push(EarlyListener::new::<A>(self.outputs.len(), listener));
         self.send_points(value)
     }
 
@@ -155,7 +125,7 @@ impl<'a> ProgramRun<'a> {
     /// released or unused for longer than `upload_ttl_s`.
     #[must_use]
     pub fn keep(self, value: VectorValue) -> Self {
-        self.want(value.program, value.id, Delivery::Keep)
+        self.want(value.program(), value.id(), Delivery::Keep)
     }
 
     /// Writes a vector to `vector`, which must have as many elements as all rows of the value;
@@ -171,7 +141,7 @@ impl<'a> ProgramRun<'a> {
     ) -> Self {
         self.vectors.push(E::into_run_vector(vector));
         let number = self.vectors.len() - 1;
-        self.want(value.program, value.id, Delivery::ToVector(number))
+        self.want(value.program(), value.id(), Delivery::ToVector(number))
     }
 
     /// Takes the elements of `input` from `vector`, and writes `output` to it, like
@@ -188,7 +158,7 @@ impl<'a> ProgramRun<'a> {
     }
 
     fn give(&mut self, value: VectorValue, input: GivenElements<'a>) {
-        self.inputs.push(GivenInput { program: value.program, value: value.id, input });
+        self.inputs.push(GivenInput { program: value.program(), value: value.id(), input });
     }
 
     fn want(mut self, program: ProgramTag, value: ValueId, delivery: Delivery) -> Self {

@@ -3,18 +3,17 @@
 use std::time::Duration;
 
 use capstan_math::{
+    builder::{PointsValue, ProgramTag, VectorValue},
     curve::{Fr, points::MsmSums},
     error::FieldProblem,
     program::ValueId,
+    runner::{Execution, RunStep, Timing, ValueElements},
 };
 
-use super::received::ReceivedElements;
 use super::request::{Delivery, GivenElements, InputElements};
 use crate::{
-    CurvePoint, Execution, ProgramRun, ScalarInput, SharedElement, SharedVector, Timing,
-    VectorInfo, Verification,
+    CurvePoint, ProgramRun, ScalarInput, SharedElement, SharedVector, VectorInfo,
     error::{ClientError, Result},
-    program::{PointsValue, ProgramTag, VectorValue},
     shared_vector::RunVector,
     transfer::copy_pool::CopyPool,
 };
@@ -30,19 +29,6 @@ pub struct RunResult {
     pub execution: Execution,
     /// One for each step of the program, in order.
     pub steps: Vec<RunStep>,
-}
-
-/// What one step took.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunStep {
-    /// The kind of step, such as `ntt`.
-    pub operation: String,
-    /// Time to compute the value, without its check; zero if no output needs the step.
-    pub time: Duration,
-    /// How the engine computed it, such as the plan of an MSM; may be empty.
-    pub method: String,
-    /// The check that the value passed.
-    pub verified: Verification,
 }
 
 /// What a run would take. The server admits a run if the sum of these bytes is free.
@@ -78,7 +64,7 @@ pub(crate) struct ReturnedValue {
 }
 
 pub(crate) enum OutputContent {
-    Vector(ReceivedElements),
+    Vector(ValueElements),
     Points(MsmSums),
     Kept(VectorInfo),
     /// Written to a region.
@@ -106,8 +92,8 @@ impl RunResult {
     ///
     /// Errors: `InvalidInput` if the run did not send this value.
     pub fn vector(&self, value: VectorValue) -> Result<&[Fr]> {
-        self.find(value.program, value.id, |content| match content {
-            OutputContent::Vector(ReceivedElements::Fr(elements)) => Some(elements.as_slice()),
+        self.find(value.program(), value.id(), |content| match content {
+            OutputContent::Vector(ValueElements::Fr(elements)) => Some(elements.as_slice()),
             _ => None,
         })
     }
@@ -116,8 +102,8 @@ impl RunResult {
     ///
     /// Errors: `InvalidInput` if the run did not send this value, or if it is over Fr.
     pub fn vector31(&self, value: VectorValue) -> Result<&[u32]> {
-        self.find(value.program, value.id, |content| match content {
-            OutputContent::Vector(ReceivedElements::Words(_, words)) => Some(words.as_slice()),
+        self.find(value.program(), value.id(), |content| match content {
+            OutputContent::Vector(ValueElements::Words(_, words)) => Some(words.as_slice()),
             _ => None,
         })
     }
@@ -126,8 +112,8 @@ impl RunResult {
     ///
     /// Errors: `InvalidInput` if the run did not send this value, or if it is over another field.
     pub fn words(&self, value: VectorValue) -> Result<&[u64]> {
-        self.find(value.program, value.id, |content| match content {
-            OutputContent::Vector(ReceivedElements::Bits(words)) => Some(words.as_slice()),
+        self.find(value.program(), value.id(), |content| match content {
+            OutputContent::Vector(ValueElements::Bits(words)) => Some(words.as_slice()),
             _ => None,
         })
     }
@@ -135,8 +121,8 @@ impl RunResult {
     /// The limbs of integers that the run returned: their rows, one after another.
     #[doc(hidden)]
     pub fn limbs(&self, value: VectorValue) -> Result<&[u32]> {
-        self.find(value.program, value.id, |content| match content {
-            OutputContent::Vector(ReceivedElements::Limbs(limbs)) => Some(limbs.as_slice()),
+        self.find(value.program(), value.id(), |content| match content {
+            OutputContent::Vector(ValueElements::Limbs(limbs)) => Some(limbs.as_slice()),
             _ => None,
         })
     }
@@ -145,7 +131,7 @@ impl RunResult {
     ///
     /// Errors: `InvalidInput` if the run did not send this value.
     pub fn points<A: CurvePoint>(&self, value: PointsValue<A>) -> Result<Vec<A::Group>> {
-        self.find(value.program, value.id, |content| match content {
+        self.find(value.program(), value.id(), |content| match content {
             OutputContent::Points(points) => A::from_sums(points.clone()),
             _ => None,
         })
@@ -156,7 +142,7 @@ impl RunResult {
     ///
     /// Errors: `InvalidInput` if the run did not keep this value.
     pub fn kept(&self, value: VectorValue) -> Result<VectorInfo> {
-        self.find(value.program, value.id, |content| match content {
+        self.find(value.program(), value.id(), |content| match content {
             OutputContent::Kept(vector) => Some(*vector),
             _ => None,
         })
@@ -180,8 +166,8 @@ impl RunResult {
     }
 
     fn take<E: SharedElement>(&mut self, value: VectorValue) -> Result<SharedVector<E>> {
-        let is_own = value.program == self.program;
-        let outputs = self.outputs.iter_mut().filter(|output| is_own && output.value == value.id);
+        let is_own = value.program() == self.program;
+        let outputs = self.outputs.iter_mut().filter(|output| is_own && output.value == value.id());
         let mut problem = FieldProblem::Missing;
         for output in outputs {
             let OutputContent::Shared(vector) = &mut output.content else { continue };
@@ -200,9 +186,9 @@ impl RunResult {
     /// The elements of a vector that the run returned.
     ///
     /// Errors: `InvalidInput` if the run did not send this value.
-    pub(crate) fn into_elements(self, value: VectorValue) -> Result<ReceivedElements> {
-        let is_own = value.program == self.program;
-        let sent = self.outputs.into_iter().filter(|output| is_own && output.value == value.id);
+    pub(crate) fn into_elements(self, value: VectorValue) -> Result<ValueElements> {
+        let is_own = value.program() == self.program;
+        let sent = self.outputs.into_iter().filter(|output| is_own && output.value == value.id());
         let mut vectors = sent.filter_map(|output| match output.content {
             OutputContent::Vector(elements) => Some(elements),
             _ => None,

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use capstan_region::{SharedMemory, receive_descriptor};
 use tokio::{
     io::{AsyncWriteExt, Interest},
@@ -29,6 +30,13 @@ pub(crate) struct ClientRegion {
     pub id: [u8; 16],
     /// The server releases the region when this is closed.
     _open: UnixStream,
+}
+
+impl ClientRegion {
+    /// Where the memory begins.
+    pub fn start(&self) -> v1::RegionPlace {
+        v1::RegionPlace { region_id: Bytes::copy_from_slice(&self.id), offset: 0 }
+    }
 }
 
 /// The path of a target on a Unix socket.

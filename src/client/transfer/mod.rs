@@ -7,7 +7,7 @@ pub mod frames;
 pub mod mapped_region;
 pub mod payload;
 pub mod region;
-pub mod row_buffers;
 pub mod staged_transfer;
 pub mod striped_upload;
 pub mod upload;
+pub mod vector_call;

@@ -8,8 +8,10 @@ use tokio::time::Instant;
 use super::{copy_pool::CopyPool, payload::OutgoingBytes};
 use crate::wire::v1;
 use crate::{
-    Progress,
-    staging::{PAGE_BYTES, StagedMemory},
+    Client, Progress,
+    error::ClientError,
+    options::VectorInput,
+    staging::{PAGE_BYTES, STAGED_BYTES_MIN, StagedMemory},
 };
 
 /// A payload is copied in about this many pieces, so that the server begins before the last one.
@@ -22,7 +24,19 @@ const ANNOUNCED_AT_ONCE_MAX: usize = 32 << 20;
 /// Bytes that are copied while the caller's thread waits.
 const BATCH_BYTES: usize = 64 << 20;
 
+/// Memory for large inputs and outputs of a call.
+pub(crate) struct StagedVectors {
+    pub memory: StagedMemory,
+    /// For each input, where it begins in the memory; `None` for those that travel otherwise.
+    pub inputs: Vec<Option<u64>>,
+    /// Like `inputs`, for outputs.
+    pub outputs: Vec<Option<u64>>,
+}
+
+/// An input on its way to shared memory.
 pub(crate) struct StagedUpload<'a> {
+    /// Its index among the inputs.
+    pub input: usize,
     payload: &'a OutgoingBytes<'a>,
     memory: &'a StagedMemory,
     /// Where the payload begins in the memory.
@@ -31,44 +45,87 @@ pub(crate) struct StagedUpload<'a> {
     done: usize,
     copies: &'a CopyPool,
     progress: Option<Progress>,
-    /// The total that `progress` reports.
-    total: u64,
-    begun: Instant,
+    begun: Option<Instant>,
     elapsed: Duration,
+}
+
+impl StagedVectors {
+    /// Memory for the inputs of this process, and for `outputs`, of these numbers of bytes; vectors
+    /// of less than `bytes_min` bytes have no place in it. `None` if the vectors are small, or if
+    /// the server shares no memory.
+    pub fn new(
+        client: &Client,
+        inputs: &[VectorInput<'_>],
+        outputs: &[u64],
+        bytes_min: u64,
+    ) -> Option<Self> {
+        let input_bytes = |input: &VectorInput<'_>| match input.payload()? {
+            OutgoingBytes::Region { .. } => None,
+            payload => Some(payload.len()),
+        };
+        let sent: u64 = inputs.iter().filter_map(input_bytes).sum();
+        if sent + outputs.iter().sum::<u64>() < STAGED_BYTES_MIN {
+            return None;
+        }
+        let mut end = 0_u64;
+        let mut place = |bytes: u64| {
+            let start = end.next_multiple_of(PAGE_BYTES);
+            (bytes >= bytes_min).then(|| {
+                end = start + bytes;
+                start
+            })
+        };
+        let inputs = inputs.iter().map(|input| input_bytes(input).and_then(&mut place)).collect();
+        let outputs = outputs.iter().map(|bytes| place(*bytes)).collect();
+        let memory = client.staged_memory(end)?;
+        Some(Self { memory, inputs, outputs })
+    }
+
+    /// Where output number `index` is written, if to the memory.
+    pub fn output_place(&self, index: usize) -> Option<v1::RegionPlace> {
+        self.outputs[index].map(|start| self.memory.place(start))
+    }
+
+    /// Copies output number `index`, if it is in the memory, with several threads.
+    pub fn copy_output(&self, index: usize, out: &mut [u8], copies: &CopyPool) {
+        let Some(start) = self.outputs[index] else { return };
+        let (len, piece) = (out.len(), piece_bytes(out.len()));
+        let pieces = out.chunks_mut(piece).enumerate().collect();
+        copies.map(len, pieces, |(number, part)| {
+            self.memory.read(start as usize + number * piece, part);
+        });
+    }
+
+    /// Ends the use of the memory after `error`, if the server does not write to it any more.
+    pub fn release_after(self, error: &ClientError) {
+        let is_unused = match self.outputs.iter().any(Option::is_some) {
+            true => error.is_before_start(),
+            // The job has ended, and wrote nothing here.
+            false => matches!(error, ClientError::Refused(_)),
+        };
+        if is_unused {
+            self.memory.release();
+        }
+    }
 }
 
 fn piece_bytes(len: usize) -> usize {
     (len / PIECES).next_multiple_of(PAGE_BYTES as usize).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
 }
 
-/// Copies a result from byte `start` of `memory`, with several threads.
-pub(crate) fn copy_result(memory: &StagedMemory, start: usize, out: &mut [u8], copies: &CopyPool) {
-    let (len, piece) = (out.len(), piece_bytes(out.len()));
-    let pieces = out.chunks_mut(piece).enumerate().collect();
-    copies.map(len, pieces, |(number, part)| memory.read(start + number * piece, part));
-}
-
 impl<'a> StagedUpload<'a> {
-    /// Copies to byte `start` of `memory`.
+    /// Copies input number `input` to byte `start` of `memory`.
     pub fn new(
+        input: usize,
         payload: &'a OutgoingBytes<'_>,
         memory: &'a StagedMemory,
-        start: usize,
+        start: u64,
         copies: &'a CopyPool,
+        progress: Option<Progress>,
     ) -> Self {
-        let (total, begun, elapsed) = (payload.len(), Instant::now(), Duration::ZERO);
-        Self { payload, memory, start, done: 0, copies, progress: None, total, begun, elapsed }
-    }
-
-    /// Reports progress toward `total` bytes.
-    pub fn with_progress(self, progress: Option<Progress>, total: u64) -> Self {
-        Self { progress, total, ..self }
-    }
-
-    /// The header of the upload.
-    pub fn header(&self, encoding: i32, count: u64) -> v1::RegionUpload {
-        let v1::RegionPlace { region_id, offset } = self.memory.place(self.start as u64);
-        v1::RegionUpload { region_id, offset, encoding, count }
+        let (done, begun, elapsed) = Default::default();
+        let start = start as usize;
+        Self { input, payload, memory, start, done, copies, progress, begun, elapsed }
     }
 
     /// The most announcements that the payload takes.
@@ -81,7 +138,7 @@ impl<'a> StagedUpload<'a> {
     }
 
     pub fn is_done(&self) -> bool {
-        self.done == self.len()
+        self.begun.is_some() && self.done == self.len()
     }
 
     /// Time from the first piece to the last one.
@@ -98,11 +155,8 @@ impl<'a> StagedUpload<'a> {
     }
 
     /// Copies the next pieces with several threads, each of which passes on what it has copied.
-    /// Returns false after the last piece.
-    pub fn copy_batch(&mut self, written: impl Fn(v1::WrittenRange) + Sync) -> bool {
-        if self.done == 0 {
-            self.begun = Instant::now();
-        }
+    pub fn copy_batch(&mut self, written: impl Fn(v1::WrittenRange) + Sync) {
+        let begun = *self.begun.get_or_insert_with(Instant::now);
         let (len, from) = (self.len(), self.done);
         let (piece, end) = (piece_bytes(len), len.min(from + BATCH_BYTES));
         let starts: Vec<_> = (from..end).step_by(piece).collect();
@@ -119,10 +173,9 @@ impl<'a> StagedUpload<'a> {
             written(v1::WrittenRange { offset: 0, length: end as u64 });
         }
         self.done = end;
-        self.elapsed = self.begun.elapsed();
+        self.elapsed = begun.elapsed();
         if let Some(progress) = self.progress.as_ref().filter(|_| end > from) {
-            progress(end as u64, self.total);
+            progress(end as u64, len as u64);
         }
-        end < len
     }
 }

@@ -41,8 +41,6 @@ pub(crate) struct ChunkQueue<'a> {
     chunks: Arc<ChunkPool>,
     chunk_bytes: u64,
     progress: Option<Progress>,
-    /// The total that `progress` reports.
-    total: u64,
     state: Mutex<QueueState>,
 }
 
@@ -74,16 +72,9 @@ impl<'a> ChunkQueue<'a> {
         chunks: Arc<ChunkPool>,
         progress: Option<Progress>,
     ) -> Self {
-        let total = payload.len();
-        let pending = iter::once(0..total).collect();
+        let pending = iter::once(0..payload.len()).collect();
         let state = Mutex::new(QueueState { pending, ..Default::default() });
-        Self { payload, chunks, chunk_bytes, progress, total, state }
-    }
-
-    /// Reports progress toward `total` bytes instead of the payload's.
-    pub fn with_total(mut self, total: u64) -> Self {
-        self.total = total;
-        self
+        Self { payload, chunks, chunk_bytes, progress, state }
     }
 
     pub fn len(&self) -> u64 {
@@ -136,7 +127,7 @@ impl<'a> ChunkQueue<'a> {
             return None;
         }
         if let Some(progress) = &self.progress {
-            progress(sent, self.total);
+            progress(sent, self.payload.len());
         }
         Some(range)
     }

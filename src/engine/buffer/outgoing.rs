@@ -75,7 +75,8 @@ mod tests {
     #[test]
     fn lent_bytes_lie_in_the_payload_and_count_until_they_are_dropped() {
         let pool = PayloadPool::new(0, 0).unwrap();
-        let (quota, all) = (Quota::new(Limit::BytesInFlight, LEN), payload_bytes());
+        let quota = Quota::new(Limit::BytesInFlight, LEN);
+        let all = payload_bytes();
         let permits = vec![quota.acquire(LEN).unwrap()];
         let payload = Arc::new(UploadBuffer::from_bytes(&pool, &all, permits).unwrap());
         let (first, again) = (payload.bytes(5, 100), payload.bytes(5, 100));
@@ -98,7 +99,8 @@ mod tests {
 
     #[test]
     fn bytes_in_separate_blocks_are_copied() {
-        let (pool, all) = (PayloadPool::new(0, 0).unwrap(), payload_bytes());
+        let pool = PayloadPool::new(0, 0).unwrap();
+        let all = payload_bytes();
         let gap = UploadBuffer::from_bytes(&pool, &all[..BLOCK as usize], vec![]).unwrap();
         let next = UploadBuffer::from_bytes(&pool, &[1], vec![]).unwrap();
         drop(gap);
@@ -112,7 +114,8 @@ mod tests {
 
     #[test]
     fn bytes_that_a_client_can_change_are_copied() {
-        let (pool, quota) = (PayloadPool::new(0, 0).unwrap(), Quota::new(Limit::BytesInFlight, 2));
+        let pool = PayloadPool::new(0, 0).unwrap();
+        let quota = Quota::new(Limit::BytesInFlight, 2);
         let memory = Arc::new(SharedMemory::create(2 << 20).unwrap());
         memory.write(7, &[1, 2, 3]);
         let permits = vec![quota.acquire(2).unwrap()];

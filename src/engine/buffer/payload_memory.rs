@@ -98,7 +98,8 @@ impl PayloadMemory {
 
     /// Where the bytes of `range`, which have memory, lie.
     pub fn pieces(&self, range: Range<u64>) -> Vec<SharedPiece> {
-        let (mut pieces, memory) = (Vec::new(), self.shared().id());
+        let mut pieces = Vec::new();
+        let memory = self.shared().id();
         for part in self.parts(range) {
             let (start, len) = (part.start as u64, part.len() as u64);
             SharedPiece { memory, start, len }.add_to(&mut pieces);
@@ -120,7 +121,8 @@ impl PayloadMemory {
     /// The parts of the shared memory that hold the longest prefix of `range` that devices access
     /// directly.
     pub fn pinned_parts(&self, range: Range<u64>) -> Vec<Range<usize>> {
-        let (pinned, mut found) = (self.shared().pinned_bytes(), Vec::new());
+        let pinned = self.shared().pinned_bytes();
+        let mut found = Vec::new();
         for part in self.parts(range) {
             let end = part.end.min(pinned);
             if part.start < end {
@@ -143,7 +145,8 @@ impl PayloadMemory {
             let part = match &self.region {
                 Some(region) => region.start() + start..region.start() + end,
                 None => {
-                    let (index, offset) = ((start / BLOCK) as usize, start % BLOCK);
+                    let index = (start / BLOCK) as usize;
+                    let offset = start % BLOCK;
                     let block = self.blocks[index].get().expect("used bytes have memory");
                     let len = (end - start).min(BLOCK - offset);
                     block.start + offset..block.start + offset + len
@@ -169,7 +172,8 @@ impl PayloadMemory {
 impl Drop for PayloadMemory {
     /// Wipes on several threads, since the next payload needs the memory.
     fn drop(&mut self) {
-        let (memory, count) = (&*self, self.blocks.len());
+        let memory = &*self;
+        let count = self.blocks.len();
         let share = count.div_ceil(WIPING_THREADS).max(BLOCKS_PER_THREAD_MIN);
         let free = |first: usize| {
             (first..count.min(first + share)).for_each(|index| memory.free(index));

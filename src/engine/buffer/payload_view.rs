@@ -127,7 +127,8 @@ mod tests {
     #[test]
     fn devices_access_the_prefix_that_is_pinned() {
         let pinned = 2 * BLOCK - 8192;
-        let (pool, bytes) = (pool(pinned), bytes(LEN));
+        let pool = pool(pinned);
+        let bytes = bytes(LEN);
         let upload = UploadBuffer::new(&pool, LEN, vec![]);
         let view = PayloadView::starting_at(&upload, 0);
         for (start, end) in [(0, 5_000_000), (5_000_000, 17_000_001), (17_000_001, LEN)] {
@@ -168,7 +169,8 @@ mod tests {
 
     #[test]
     fn another_process_writes_where_the_payload_is_placed() {
-        let (pool, bytes) = (pool(0), bytes(LEN));
+        let pool = pool(0);
+        let bytes = bytes(LEN);
         let upload = UploadBuffer::new(&pool, LEN, vec![]);
         let payload = PayloadView::starting_at(&upload, 7);
         let view = Shifted { all: &payload, start: 93 };
@@ -188,7 +190,8 @@ mod tests {
 
     #[test]
     fn the_pieces_of_a_payload_are_merged_if_they_are_adjacent() {
-        let (pool, bytes) = (pool(0), bytes(LEN));
+        let pool = pool(0);
+        let bytes = bytes(LEN);
         let gap = UploadBuffer::from_bytes(&pool, &bytes[..BLOCK as usize], vec![]).unwrap();
         let next = UploadBuffer::from_bytes(&pool, &[1], vec![]).unwrap();
         drop(gap);
@@ -207,7 +210,8 @@ mod tests {
 
     #[test]
     fn placed_bytes_are_wiped_even_if_they_were_never_marked() {
-        let (pool, bytes) = (pool(0), bytes(LEN));
+        let pool = pool(0);
+        let bytes = bytes(LEN);
         let upload = UploadBuffer::new(&pool, LEN, vec![]);
         let place = upload.place(BLOCK..LEN).unwrap();
         write_directly(&pool, &place, &bytes[BLOCK as usize..]);

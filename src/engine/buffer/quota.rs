@@ -91,7 +91,8 @@ impl Quota {
     /// Errors: `Exhausted`.
     pub fn check_share(&self, own: u64, amount: u64, has_others: bool) -> Result<()> {
         let (max, all) = (self.max(), self.used());
-        let (free, of_others) = (max.saturating_sub(all), all.saturating_sub(own));
+        let free = max.saturating_sub(all);
+        let of_others = all.saturating_sub(own);
         let is_alone = of_others <= max / ALONE_PART;
         let leaves_room = || own.saturating_add(amount) <= max - self.reserve();
         let is_fair = match is_alone {
@@ -109,8 +110,10 @@ impl Quota {
     /// Errors: `Exhausted`, without a retry time if `amount` alone is more than a share can be.
     pub fn check_lasting_share(&self, own: u64, amount: u64, has_others: bool) -> Result<()> {
         let (max, all) = (self.max(), self.used());
-        let (free, of_others) = (max.saturating_sub(all), all.saturating_sub(own));
-        let (small, most) = (self.reserve().max(1), max - self.reserve());
+        let free = max.saturating_sub(all);
+        let of_others = all.saturating_sub(own);
+        let small = self.reserve().max(1);
+        let most = max - self.reserve();
         let is_fair = match of_others <= max / ALONE_PART {
             true => own <= most,
             false => own <= small.max(HELD_PER_FREE.saturating_mul(free)),

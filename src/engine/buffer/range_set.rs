@@ -83,7 +83,8 @@ impl RangeSet {
 
     /// The parts of `within` that are not covered, in order.
     pub fn gaps(&self, within: &Range<u64>) -> Vec<Range<u64>> {
-        let (mut gaps, mut uncovered) = (Vec::new(), within.start);
+        let mut gaps = Vec::new();
+        let mut uncovered = within.start;
         let first =
             self.ranges.range(..=within.start).next_back().map_or(within.start, |(s, _)| *s);
         for (&start, &end) in self.ranges.range(first..) {
@@ -114,7 +115,8 @@ mod tests {
             (state >> 33) % below
         };
         for _ in 0..200 {
-            let (mut ranges, mut bitmap) = (RangeSet::default(), [false; 64]);
+            let mut ranges = RangeSet::default();
+            let mut bitmap = [false; 64];
             for _ in 0..20 {
                 let start = random(64);
                 let end = start + random(65 - start);

@@ -171,7 +171,8 @@ impl UploadBuffer {
     /// `range` must have been received.
     pub(super) fn device_source(&self, range: Range<u64>) -> Option<Vec<DeviceBytes<'_>>> {
         debug_assert!(self.has_received(range.clone()), "devices read received bytes");
-        let (parts, shared) = (self.memory.pinned_parts(range), self.memory.shared());
+        let parts = self.memory.pinned_parts(range);
+        let shared = self.memory.shared();
         let slice = |part: Range<usize>| shared.for_device(part.start, part.len());
         (!parts.is_empty()).then(|| parts.into_iter().map(slice).collect())
     }
@@ -347,7 +348,8 @@ mod tests {
         let upload = UploadBuffer::new(&pool(), payload.len() as u64, vec![]);
         thread::scope(|scope| {
             for writer in 0..4 {
-                let (upload, payload) = (&upload, &payload);
+                let upload = &upload;
+                let payload = &payload;
                 scope.spawn(move || {
                     // Pieces of an odd size overlap: every byte is offered more than once.
                     for (i, start) in (0..payload.len()).step_by(10_000).enumerate().rev() {

@@ -11,60 +11,52 @@ use crate::{
         scalars::{ElementCodec, ScalarEncoding, Scalars},
     },
     error::{Error, FieldProblem, Result},
+    program::InputSpec,
 };
 
 /// Bytes that one thread reads at a time.
 const THREAD_READ_BYTES: usize = 256 << 10;
 
-/// How errors name the elements of a payload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ElementNames {
-    /// The request's field.
-    pub field: &'static str,
-    /// The index of the first element in that field.
-    pub first: u64,
-}
-
 /// Elements that have not been checked yet.
 #[derive(Clone, Copy)]
 pub struct EncodedScalars<'a> {
-    /// The encoding of each element.
-    pub encoding: ScalarEncoding,
-    /// Whether integers of the modulus and above are reduced; else they are refused.
-    pub reduce: bool,
-    /// Number of elements.
-    pub count: usize,
-    /// How errors name the elements.
-    pub names: ElementNames,
+    /// Their encoding and number.
+    pub spec: InputSpec,
+    /// The number of the first one in its input, for errors.
+    pub first: u64,
     /// The encoded bytes.
     pub source: &'a dyn ByteSource,
 }
 
 impl<'a> EncodedScalars<'a> {
-    /// All elements of `source`, without reduction, named `elements` in errors.
+    /// All elements of an input.
+    pub fn of(spec: InputSpec, source: &'a dyn ByteSource) -> Self {
+        Self { spec, first: 0, source }
+    }
+
+    /// All elements of an input, which are not reduced.
     pub fn new(encoding: ScalarEncoding, count: usize, source: &'a dyn ByteSource) -> Self {
-        let names = ElementNames { field: "elements", first: 0 };
-        Self { encoding, reduce: false, count, names, source }
+        Self::of(InputSpec::new(encoding, count as u64), source)
     }
 
-    /// Number of encoded bytes.
-    pub fn bytes(&self) -> usize {
-        self.count * self.encoding.width()
+    /// Number of elements.
+    pub fn count(&self) -> usize {
+        self.spec.count as usize
     }
 
-    /// The error for element number `index`.
+    /// The error for element number `index` of these.
     pub fn error_at(&self, index: u64, problem: FieldProblem) -> Error {
-        Error::element(self.names.field, self.names.first + index, problem)
+        Error::element("elements", self.first + index, problem)
     }
 
     /// Decodes the scalars in `buffer`. Parallel in the current rayon pool.
     ///
     /// Errors: `Invalid` for the first scalar that is not canonical.
     pub fn decode_scalars(&self, mut buffer: Zeroizing<Vec<u8>>) -> Result<Scalars> {
-        buffer.resize(self.bytes(), 0);
+        buffer.resize(self.spec.bytes() as usize, 0);
         let pieces = buffer.par_chunks_mut(THREAD_READ_BYTES).enumerate();
         pieces.for_each(|(piece, out)| self.source.read((piece * THREAD_READ_BYTES) as u64, out));
-        Scalars::decode(self.encoding, buffer, self.reduce)
+        Scalars::decode(self.spec.encoding, buffer, self.spec.reduce)
             .map_err(|bad| self.error_at(bad.index, bad.problem))
     }
 
@@ -88,7 +80,7 @@ impl<'a> EncodedScalars<'a> {
             let first = (first + piece * step) as u64;
             let bytes = &mut buffer[..out.len() * width];
             self.source.read(first * width as u64, bytes);
-            let bad = field.decode(self.encoding, bytes, self.reduce, out).err();
+            let bad = field.decode(self.spec.encoding, bytes, self.spec.reduce, out).err();
             bad.map(|bad| BadElement { index: first + bad.index, ..bad })
         });
         let first_bad = bad.flatten().min_by_key(|bad| bad.index);

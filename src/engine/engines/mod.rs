@@ -17,13 +17,14 @@ pub use crate::{
 };
 pub use control::{CancellationGate, JobControl};
 pub use device_info::{DeviceInfo, GpuInfo, MsmPlan};
-pub use encoded_scalars::{ElementNames, EncodedScalars};
+pub use encoded_scalars::EncodedScalars;
 pub use ntt_rows::{NttRows, write_elements};
 pub use residency::{BasesDevice, DeviceResidency, ResidencyChange, ResidentObject};
 pub use work::{EliminationWork, EngineWork, VectorWork};
 
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use tracing::Span;
 
 use crate::{
@@ -40,10 +41,11 @@ use crate::{
 const NTT_GROUP_ELEMENTS: usize = 1 << 17;
 
 /// The engine and device that computed a result, for responses.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutedBy {
     /// Short name: `cpu`, `cuda`.
-    pub engine: &'static str,
+    #[serde(deserialize_with = "engine_name")]
+    pub engine: StaticName,
     /// Device and method, such as `2 threads, blst`.
     pub device: String,
     /// Times of the stages by the device's clock; empty if they were not measured.
@@ -55,17 +57,39 @@ pub struct ExecutedBy {
 /// The stage in which a device checks its own result.
 pub const CHECK_STAGE: &str = "check";
 
-/// The names of all stages: the report of a worker that names another one is refused.
-pub const STAGES: [&str; 5] = ["sort", "accumulate", "reduce", "transform", CHECK_STAGE];
+/// One of a few names. An alias, since `serde` takes a reference to be a part of the message.
+pub type StaticName = &'static str;
 
-/// The names of the engines that compute results, like [`STAGES`].
-pub const ENGINES: [&str; 2] = ["cpu", "cuda"];
+/// The names of all stages.
+const STAGES: [&str; 5] = ["sort", "accumulate", "reduce", "transform", CHECK_STAGE];
+
+/// The names of the engines that compute results.
+const ENGINES: [&str; 2] = ["cpu", "cuda"];
+
+fn engine_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StaticName, D::Error> {
+    known_name(deserializer, &ENGINES)
+}
+
+fn stage_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StaticName, D::Error> {
+    known_name(deserializer, &STAGES)
+}
+
+/// Reads one of these names. A worker must not make the server keep others.
+pub(crate) fn known_name<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    names: &[&'static str],
+) -> Result<StaticName, D::Error> {
+    let name = <&str>::deserialize(deserializer)?;
+    let known = names.iter().find(|known| **known == name);
+    known.copied().ok_or_else(|| D::Error::custom("an unknown name"))
+}
 
 /// A stage of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageTime {
     /// Such as `sort`.
-    pub name: &'static str,
+    #[serde(deserialize_with = "stage_name")]
+    pub name: StaticName,
     /// The device's time for all pieces so far.
     pub duration: Duration,
 }
@@ -151,7 +175,8 @@ pub trait MsmNttEngine: EngineModel {
         if plan.lg_n > TWO_ADICITY {
             return Err(Error::field("lg_n", FieldProblem::TooLarge { max: TWO_ADICITY.into() }));
         }
-        let (count, row_length) = (rows.len(), 1 << plan.lg_n);
+        let count = rows.len();
+        let row_length = 1 << plan.lg_n;
         if rows.iter().any(|row| row.len() != row_length) {
             return Err(Error::Internal("a row's length differs from the plan's".into()));
         }

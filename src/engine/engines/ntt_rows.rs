@@ -107,7 +107,8 @@ impl<'a> RowsInPlace<'a> {
         let mut done = 0;
         while done < len {
             let at = at as usize + done;
-            let (row, within) = (at / self.row_bytes, at % self.row_bytes);
+            let row = at / self.row_bytes;
+            let within = at % self.row_bytes;
             let take = (self.row_bytes - within).min(len - done);
             let mut row = self.rows[row].lock();
             visit(&mut row[within..within + take], done..done + take);

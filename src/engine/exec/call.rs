@@ -5,8 +5,8 @@ use std::{iter, sync::Arc, time::Duration};
 use super::{AwaitedElements, ModelledTime, RunOperands, RunReport, StepReport};
 use crate::{
     curve::points::Bases,
-    engines::{ElementNames, EncodedScalars, EngineWork, ExecutedBy},
-    error::{Error, Result},
+    engines::{EncodedScalars, EngineWork, ExecutedBy},
+    error::{Error, FieldPath, InputError, Result},
     field::FieldId,
     ops::{
         OperationProgram,
@@ -200,9 +200,7 @@ impl RunCall {
         id: ValueId,
         operands: &RunOperands<'a>,
     ) -> Option<EncodedScalars<'a>> {
-        let elements = operands.inputs.get(self.input_number(id)?)?;
-        let names = ElementNames { field: "elements", first: 0 };
-        Some(EncodedScalars { names, ..*elements })
+        operands.inputs.get(self.input_number(id)?).copied()
     }
 
     /// The bases that step `id` uses, of those of all steps.
@@ -246,20 +244,21 @@ impl RunCall {
     /// Names the input step in an error about an element that step `id` decodes, and step `id` in
     /// an error about one of its fields.
     pub fn name_element(&self, id: ValueId, error: Error) -> Error {
-        match (error, self.decoded_by(id)) {
-            (Error::Invalid { index: Some(index), problem, .. }, Some(input)) => {
-                let problem = StepProblem::element("elements", index as usize, problem);
-                self.program.step_error(input, problem)
+        let Error::Input(InputError::Invalid { path: FieldPath::Field(field), index, problem }) =
+            error
+        else {
+            return error;
+        };
+        let of_element = |name, index| StepProblem::element(name, index as usize, problem);
+        let named = match (index, self.decoded_by(id)) {
+            (Some(index), Some(input)) => {
+                self.program.step_error(input, of_element("elements", index))
             }
-            (Error::Invalid { field, index, problem }, None) => {
-                let problem = match index {
-                    Some(index) => StepProblem::element(field, index as usize, problem),
-                    None => StepProblem::field(field, problem),
-                };
-                self.program.step_error(id, problem)
-            }
-            (error, _) => error,
-        }
+            (None, Some(_)) => return error,
+            (Some(index), None) => self.program.step_error(id, of_element(field, index)),
+            (None, None) => self.program.step_error(id, StepProblem::field(field, problem)),
+        };
+        named.into()
     }
 
     /// The steps that a run computes, in order.

@@ -126,8 +126,8 @@ pub trait RunInProgress: Send {
     /// Runs the next step, or the next piece of the only step; checks and delivers what it makes.
     /// Returns the report after the last one.
     ///
-    /// Errors: `Step` for an element of an input that is not canonical; `Corrupt` if a check fails;
-    /// `Cancelled`, `Deadline` from `control`; those of the engine. An error ends the run.
+    /// Errors: `Invalid` for an element of an input that is not canonical; `Corrupt` if a check
+    /// fails; `Cancelled`, `Deadline` from `control`; those of the engine. An error ends the run.
     fn step(
         &mut self,
         operands: &RunOperands<'_>,

@@ -49,7 +49,8 @@ pub struct FullyCheckedRun {
 impl FullyCheckedRun {
     /// `call` must have no probabilistic check.
     pub fn new(executor: &dyn Executor, oracle: Arc<dyn MsmNttEngine>, call: Arc<RunCall>) -> Self {
-        let (run, evictor) = (executor.prepare(call.clone()), executor.evictor());
+        let run = executor.prepare(call.clone());
+        let evictor = executor.evictor();
         let on_oracle = HostExecutor { engine: oracle, oracle: None }.prepare(call.clone());
         let (first, second) = (run.plan(), on_oracle.plan());
         let larger = if second.memory_bytes > first.memory_bytes { second } else { first };
@@ -87,7 +88,8 @@ impl FullyCheckedRun {
         let sinks = operands.sinks.iter().map(|sink| Some(ComparingSink(sink.as_ref()?.sink)));
         let sinks: Vec<_> = sinks.collect();
         let of_oracle = operands.sinks.iter().zip(&sinks).map(|(sink, comparing)| {
-            let (encoding, sink) = (sink.as_ref()?.encoding, comparing.as_ref()?);
+            let encoding = sink.as_ref()?.encoding;
+            let sink = comparing.as_ref()?;
             Some(ElementSink { encoding, sink })
         });
         let of_oracle: Vec<_> = of_oracle.collect();
@@ -263,10 +265,11 @@ mod tests {
 
     #[test]
     fn wrong_outputs_evict_tables_but_those_that_a_client_may_have_written_do_so_rarely() {
-        let (encoding, kind) = (ScalarEncoding::Montgomery, OutputKind::Points);
+        let encoding = ScalarEncoding::Montgomery;
+        let kind = OutputKind::Points;
         let program = Arc::new(single_msm(Group::G1, 1, 1).unwrap());
         let output = OutputSpec { value: SINGLE_STEP, kind };
-        let given = [InputSpec { encoding, count: 1 }];
+        let given = [InputSpec::new(encoding, 1)];
         let call = Arc::new(RunCall::new(program, &given, &[output], false).unwrap());
         let plan = ProgramPlan {
             memory_bytes: 0,

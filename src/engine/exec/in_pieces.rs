@@ -1,4 +1,7 @@
 //! Calls of one step, computed piece by piece: MSM and NTT calls, and programs like them.
+//!
+//! GPUs, too, compute such calls from operands in the host's memory. As launched programs, NTTs of
+//! 2^10 took a third longer on an H200, and MSMs of 2^20 2 % (`benches/experiments/transport.md`).
 
 use std::{
     ops::Range,
@@ -39,7 +42,8 @@ impl RunInPieces {
             engine: engine.clone(),
         })?;
         let plan = ProgramPlan::in_pieces(call, &**engine)?;
-        let (engine, call) = (engine.clone(), call.clone());
+        let engine = engine.clone();
+        let call = call.clone();
         Some(Self { engine, call, plan, id, step, compute_time: Duration::ZERO })
     }
 
@@ -79,7 +83,8 @@ impl RunInProgress for RunInPieces {
         operands: &RunOperands<'_>,
         control: &JobControl,
     ) -> Result<Option<RunReport>> {
-        let (id, call) = (self.id, &self.call);
+        let id = self.id;
+        let call = &self.call;
         let missing = || Error::Internal("the call has no input".into());
         let input = *call.inputs_of(id).first().ok_or_else(missing)?;
         let context = PieceContext {

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     curve::points::{Bases, MsmSums},
     engines::EncodedScalars,
-    error::{Error, Result},
+    error::{Error, InputError, Result},
     ops::host::ElementSink,
     sparse::SparseMatrix,
 };
@@ -19,7 +19,7 @@ pub type SumsListener<'a> = &'a (dyn Fn(&MsmSums) + Sync);
 /// The data of a call. Every step of a run gets the same.
 #[derive(Clone, Copy, Default)]
 pub struct RunOperands<'a> {
-    /// One per input step. Their names are not used: errors name the step.
+    /// One per input step.
     pub inputs: &'a [EncodedScalars<'a>],
     /// One per MSM step, as long as a row of its input.
     pub bases: &'a [Bases],
@@ -59,7 +59,7 @@ impl<'a> RunOperands<'a> {
         let has_lost_pages = self.inputs.iter().any(|input| !input.source.is_intact())
             || self.sinks.iter().flatten().any(|output| !output.sink.is_intact());
         if has_lost_pages {
-            return Err(Error::released_pages());
+            return Err(InputError::released_pages().into());
         }
         done.unwrap_or_else(|panic| resume_unwind(panic))
     }
@@ -101,6 +101,6 @@ mod tests {
             RunOperands { inputs: &inputs, ..RunOperands::default() }.run(|| Ok(7))
         };
         assert_eq!(run(true), Ok(7));
-        assert_eq!(run(false), Err(Error::released_pages()));
+        assert_eq!(run(false), Err(InputError::released_pages().into()));
     }
 }

@@ -59,7 +59,8 @@ impl ProgramPlan {
     /// The plan of a call whose values are in the host's memory.
     pub fn on_host(call: &RunCall, engine: &dyn EngineModel) -> Self {
         let value_bytes = call.liveness.peak_bytes();
-        let (mut scratch_bytes, mut largest) = (0, None);
+        let mut scratch_bytes = 0;
+        let mut largest = None;
         for id in call.ids_to_run() {
             let scratch = call.step(id);
             let scratch = scratch.scratch_bytes(&call.input_types(id), engine, call.is_checked);

@@ -2,7 +2,15 @@
 
 use std::time::Duration;
 
-use crate::{curve::points::MsmSums, engines::ExecutedBy, program::ValueId, verify::Verification};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::{
+    curve::points::MsmSums,
+    engines::{ExecutedBy, StaticName, known_name},
+    ops::OperationKind,
+    program::ValueId,
+    verify::Verification,
+};
 
 /// The modelled time of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +22,8 @@ pub struct ModelledTime {
 
 impl ModelledTime {
     pub(super) fn of_steps(steps: impl Iterator<Item = (ValueId, Duration)>) -> Self {
-        let (mut total, mut longest) = (Duration::ZERO, None);
+        let mut total = Duration::ZERO;
+        let mut longest = None;
         for (id, time) in steps {
             total = total.saturating_add(time);
             if longest.is_none_or(|(_, known)| time > known) {
@@ -26,10 +35,11 @@ impl ModelledTime {
 }
 
 /// What one step took. A step that no output needs takes no time.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepReport {
     /// Such as `ntt`.
-    pub operation: &'static str,
+    #[serde(deserialize_with = "operation_name")]
+    pub operation: StaticName,
     pub duration: Duration,
     /// How the engine computed it; empty if the host did.
     pub method: String,
@@ -39,7 +49,12 @@ pub struct StepReport {
     pub verify_time: Duration,
 }
 
-#[derive(Debug, Clone, Default)]
+fn operation_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StaticName, D::Error> {
+    let names: Vec<_> = OperationKind::ALL.iter().map(|kind| kind.name()).collect();
+    known_name(deserializer, &names)
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RunReport {
     /// One per output; `None` for vectors.
     pub points: Vec<Option<MsmSums>>,

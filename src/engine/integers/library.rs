@@ -13,7 +13,8 @@ const PIECES: usize = 64;
 
 /// Limbs that are held at the same time for the product of a row, apart from those of the library.
 pub(super) fn working_limbs(a: u64, b: u64) -> u64 {
-    let (short, long) = (a.min(b), a.max(b));
+    let short = a.min(b);
+    let long = a.max(b);
     let piece = short.max(PIECE as u64);
     // A piece, the library's copies of both factors, and the product.
     4 * (short + long.min(piece)) * (PIECES as u64).min(long.div_ceil(piece))

@@ -92,10 +92,12 @@ impl Coefficients<'_> {
                 self.carry(first, limbs, &mut carry, residue);
             }
             ProductSize::Thirds { lg_u } => {
-                let (mut at, mut rest) = (first, limbs);
+                let mut at = first;
+                let mut rest = limbs;
                 while !rest.is_empty() {
                     // Those of one third.
-                    let (third, offset) = (at >> lg_u, at & ((1 << lg_u) - 1));
+                    let third = at >> lg_u;
+                    let offset = at & ((1 << lg_u) - 1);
                     let count = rest.len().min((1 << lg_u) - offset);
                     let (own, others) = rest.split_at_mut(count);
                     match third {
@@ -115,12 +117,14 @@ impl Coefficients<'_> {
         let fields = PRIMES.map(Field31::new);
         self.carry(offset, limbs, carry, |prime, at| {
             let RowResidues { cyclic, negacyclic } = self.residues[prime];
-            let (field, u) = (fields[prime], cyclic.len());
+            let field = fields[prime];
+            let u = cyclic.len();
             let high = negacyclic[at + u];
             if matches!(third, Third::Middle) {
                 return high;
             }
-            let (rest, low) = (field.subtract(cyclic[at], high), negacyclic[at]);
+            let rest = field.subtract(cyclic[at], high);
+            let low = negacyclic[at];
             let double = match third {
                 Third::Low => field.add(rest, low),
                 Third::Middle | Third::High => field.subtract(rest, low),

@@ -52,7 +52,8 @@ impl PrimeResidues {
 /// Elements that are held at the same time for each row, apart from the engine's.
 pub(super) fn working_elements(size: ProductSize, is_square: bool) -> u64 {
     let lengths = size.transforms().into_iter().map(|transform| 1_u64 << transform.lg_n);
-    let (all, longest) = (lengths.clone().sum::<u64>(), lengths.max().unwrap_or(0));
+    let all = lengths.clone().sum::<u64>();
+    let longest = lengths.max().unwrap_or(0);
     3 * all + if is_square { 0 } else { longest }
 }
 

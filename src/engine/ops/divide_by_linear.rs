@@ -65,8 +65,10 @@ fn divide(row: &mut [Fr], point: Fr, control: &JobControl) -> Result<()> {
 impl GpuStep for DivideByLinearStep {
     fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
         context.in_place(&inputs, |gpu, out| {
-            let (input, rows) = (inputs[0].fr_elements()?, inputs[0].rows);
-            let (kernels, out) = (gpu.kernels(), out.fr_elements()?);
+            let input = inputs[0].fr_elements()?;
+            let rows = inputs[0].rows;
+            let kernels = gpu.kernels();
+            let out = out.fr_elements()?;
             Ok(kernels.divide_by_linear(&gpu.stream, out, input, rows, self.point)?)
         })
     }

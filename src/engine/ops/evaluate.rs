@@ -52,7 +52,8 @@ impl AnyFieldGpuStep for EvaluateStep {
         inputs: Vec<Arc<GpuVector>>,
         context: GpuContext<'_>,
     ) -> Result<LaunchedStep> {
-        let (input, out) = (gpu::only(inputs)?, context.zeros()?);
+        let input = gpu::only(inputs)?;
+        let out = context.zeros()?;
         field.evaluate(context.gpu, &out, &input, field.constant(self.point)?)?;
         Ok(out.into())
     }

@@ -35,7 +35,8 @@ impl HostStep for Gf2EchelonStep {
     }
 
     fn work(&self, types: &StepTypes<'_>) -> Vec<EngineWork> {
-        let (rows, words) = (bit_rows(types.value, self.columns), self.columns.div_ceil(64));
+        let rows = bit_rows(types.value, self.columns);
+        let words = self.columns.div_ceil(64);
         vec![EngineWork::Elimination(EliminationWork { rows, pivots: 0, words })]
     }
 

@@ -36,7 +36,8 @@ fn limbs(inputs: &[ValueType]) -> Option<FactorLimbs> {
 /// What takes the library as long, in products in a field of a prime below 2^31: its time grows
 /// with a power of the shorter factor's limbs, by Karatsuba's method and better ones.
 fn library_products(factors: FactorLimbs) -> u64 {
-    let (short, long) = (factors.a.min(factors.b) as f64, factors.a.max(factors.b) as f64);
+    let short = factors.a.min(factors.b) as f64;
+    let long = factors.a.max(factors.b) as f64;
     (long * short.powf(0.6)) as u64
 }
 

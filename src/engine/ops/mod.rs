@@ -34,6 +34,7 @@ mod poly_mul {
     mod short;
 }
 mod powers;
+mod prefix_product;
 mod reshape;
 mod single;
 mod slice;

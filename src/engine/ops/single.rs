@@ -13,18 +13,19 @@ pub const SINGLE_STEP: ValueId = ValueId(1);
 
 /// An MSM of `rows` scalar vectors of `length` scalars each, over bases that the run is given.
 ///
-/// Errors: `Step` for a number of rows or scalars that is too large.
+/// Errors: `Invalid` for a number of rows or scalars that is too large.
 pub fn single_msm(group: Group, rows: usize, length: usize) -> Result<OperationProgram> {
-    let (object_id, offset) = ([0; 32], 0);
+    let object_id = [0; 32];
+    let offset = 0;
     let step = MsmStep { input: ValueId(0), group, object_id, offset };
     let input = input(FieldId::Bls12381Fr, rows, length as u64);
-    Program::new(vec![input.into(), step.into()])
+    Ok(Program::new(vec![input.into(), step.into()])?)
 }
 
 /// An NTT of `rows` rows of `length` elements of a field each.
 ///
-/// Errors: `Step` for a number of rows or elements that is too large, and for a transform that the
-/// field does not have.
+/// Errors: `Invalid` for a number of rows or elements that is too large, and for a transform that
+/// the field does not have.
 pub fn single_ntt(
     field: FieldId,
     plan: NttPlan<Constant>,
@@ -32,7 +33,7 @@ pub fn single_ntt(
     length: u64,
 ) -> Result<OperationProgram> {
     let step = NttStep { input: ValueId(0), plan };
-    Program::new(vec![input(field, rows, length).into(), step.into()])
+    Ok(Program::new(vec![input(field, rows, length).into(), step.into()])?)
 }
 
 fn input(field: FieldId, rows: usize, length: u64) -> InputStep {

@@ -45,7 +45,8 @@ impl HostStep for SliceStep {
 
 impl GpuStep for SliceStep {
     fn launch(&self, inputs: Vec<Arc<GpuVector>>, context: GpuContext<'_>) -> Result<LaunchedStep> {
-        let (input, out) = (gpu::only(inputs)?, context.zeros()?);
+        let input = gpu::only(inputs)?;
+        let out = context.zeros()?;
         context.gpu.copy_rows(&out, 0, &input, self.offset as usize, self.length as usize)?;
         Ok(out.into())
     }

@@ -19,7 +19,8 @@ const PIECE_TERMS: usize = 1 << 20;
 
 impl HostStep for SparseProductStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
-        let (input, matrix) = (host::only(inputs)?, context.matrix()?);
+        let input = host::only(inputs)?;
+        let matrix = context.matrix()?;
         let mut products = host::zeros(context.shape()?, context.control)?;
         for (row, product) in input.rows(FrField)?.iter().zip(products.iter_mut()) {
             for piece in matrix.pieces(PIECE_TERMS) {

@@ -49,7 +49,7 @@ impl RandomCombination {
         pieces: &[EncodedScalars<'_>],
         control: &JobControl,
     ) -> Result<Zeroizing<Vec<Fr>>> {
-        let count = pieces.first().map_or(0, |piece| piece.count);
+        let count = pieces.first().map_or(0, |piece| piece.count());
         let mut sums = Zeroizing::new(vec![Fr::ZERO; count]);
         let mut buffer = Zeroizing::default();
         for (piece, factor) in pieces.iter().zip(self.0.iter()) {

@@ -52,7 +52,9 @@ impl SecretPrimes {
     pub fn verify(&self, checked: CheckedInteger<'_>, control: &JobControl) -> Result<bool> {
         let CheckedInteger { a, b, product } = checked;
         let [a, b, product] = [a, b, product].map(|limbs| self.residues(limbs, control));
-        let (a, b, product) = (a?, b?, product?);
+        let a = a?;
+        let b = b?;
+        let product = product?;
         let mut pairs = self.0.iter().zip(a.iter().zip(b.iter()));
         let expected = |(prime, (a, b)): (&SecretPrime, (&u64, &u64))| prime.multiply(*a, *b);
         Ok(product.iter().all(|residue| pairs.next().map(expected) == Some(*residue)))
@@ -134,7 +136,8 @@ fn multiply(a: u64, b: u64, modulus: u64) -> u64 {
 }
 
 fn power(base: u64, mut exponent: u64, modulus: u64) -> u64 {
-    let (mut power, mut square) = (1, base % modulus);
+    let mut power = 1;
+    let mut square = base % modulus;
     while exponent > 0 {
         if exponent & 1 == 1 {
             power = multiply(power, square, modulus);
@@ -170,7 +173,8 @@ mod tests {
 
     /// (2^(32 m) - 1) (2^(32 n) - 1), for m and n of at least 1.
     fn product_of_ones(m: usize, n: usize) -> Vec<u32> {
-        let (short, long) = (m.min(n), m.max(n));
+        let short = m.min(n);
+        let long = m.max(n);
         let mut product = vec![0; m + n];
         product[0] = 1;
         product[short..long].fill(u32::MAX);
@@ -182,11 +186,14 @@ mod tests {
 
     #[test]
     fn accepts_right_products_only() {
-        let (primes, control) = (SecretPrimes::random(), JobControl::default());
+        let primes = SecretPrimes::random();
+        let control = JobControl::default();
         for (m, n) in
             [(1, 1), (1, 2), (2, 2), (3, 8), (TASK, 1), (TASK + 1, TASK - 1), (TASK, 3 * TASK + 5)]
         {
-            let (a, b, mut product) = (ones(m), ones(n), product_of_ones(m, n));
+            let a = ones(m);
+            let b = ones(n);
+            let mut product = product_of_ones(m, n);
             let is_right = |product: &[u32]| {
                 primes.verify(CheckedInteger { a: &a, b: &b, product }, &control).unwrap()
             };

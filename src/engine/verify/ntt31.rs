@@ -152,7 +152,8 @@ fn sum_of_quotients(
     places: &[Element31],
 ) -> Extension {
     let quotient = |place: Element31| {
-        let (mut quotient, mut value) = (Extension::default(), field.one());
+        let mut quotient = Extension::default();
+        let mut value = field.one();
         for (out, coefficient) in quotient.iter_mut().zip(polynomial).rev() {
             *out = value;
             value = field.add(field.multiply(value, place), *coefficient);

@@ -171,7 +171,8 @@ impl<'c, P: PointField> SecretPoint<'c, P> {
     ) -> P::Point {
         let (field, base) = (self.field, self.field.base());
         let zero = Element::<P>::default();
-        let (mut sum, mut start) = (P::Point::default(), start);
+        let mut sum = P::Point::default();
+        let mut start = start;
         // The sums of the products whose indices differ from n by 0, 1, ... within blocks.
         let mut within = Zeroizing::new(vec![zero; P::BLOCK]);
         for (number, block) in a.chunks(P::BLOCK).enumerate() {
@@ -226,7 +227,8 @@ mod tests {
     ];
 
     fn elements<F: Arithmetic>(field: F, count: usize, seed: u64) -> Vec<F::Element> {
-        let (mut power, base) = (field.power(field.add(field.one(), field.one()), seed), seed + 5);
+        let mut power = field.power(field.add(field.one(), field.one()), seed);
+        let base = seed + 5;
         let step = (0..base).fold(F::Element::default(), |sum, _| field.add(sum, field.one()));
         (0..count)
             .map(|_| {
@@ -260,7 +262,8 @@ mod tests {
     }
 
     fn accepts_right_products_only<P: PointField>(point_field: P) {
-        let (field, control) = (point_field.base(), JobControl::default());
+        let field = point_field.base();
+        let control = JobControl::default();
         for (of_a, of_b, degree) in SHAPES {
             let (a, b) = (elements(field, of_a, 1), elements(field, of_b, 2));
             for is_negacyclic in [false, true] {

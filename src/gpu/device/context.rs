@@ -186,7 +186,8 @@ impl DeviceContext {
         addresses: Range<usize>,
         access: DeviceAccess,
     ) -> Result<(), DeviceFault> {
-        let (start, bytes) = (addresses.start as *mut _, addresses.len());
+        let start = addresses.start as *mut _;
+        let bytes = addresses.len();
         let reads = access == DeviceAccess::Read && self.identity().limits.pins_read_only;
         let flag = if reads { sys::CU_MEMHOSTREGISTER_READ_ONLY } else { 0 };
         let flags = sys::CU_MEMHOSTREGISTER_PORTABLE | flag;

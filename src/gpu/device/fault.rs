@@ -4,15 +4,12 @@
 //! requires a restart of the process. Treating an unknown error as harmless could leave a daemon
 //! that looks healthy but fails every job.
 
-use std::time::Duration;
+use std::{sync::Arc, thread, time::Duration};
 
 use cudarc::driver::DriverError;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Limit};
-
-/// When to retry after device memory ran out: other jobs have probably finished a piece.
-const RETRY_OUT_OF_MEMORY: Duration = Duration::from_millis(500);
+use crate::error::InputError;
 
 /// A failed call to the driver, or a failed wait for the device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +46,9 @@ pub enum DeviceFault {
     /// The device computes wrong results.
     #[error("the device computes wrong results: {0}")]
     WrongResult(String),
+    /// There is no such transform.
+    #[error(transparent)]
+    Input(InputError),
     /// A module or kernel does not match what this program expects.
     #[error("kernel {kernel}: {problem}")]
     KernelMismatch {
@@ -87,7 +87,7 @@ impl DeviceFault {
         Self::Driver { call, name: format!("{:?}", error.0), code: error.0 as u32 }
     }
 
-    pub(super) fn mismatch(kernel: &str, problem: impl Into<String>) -> Self {
+    pub(crate) fn mismatch(kernel: &str, problem: impl Into<String>) -> Self {
         Self::KernelMismatch { kernel: kernel.into(), problem: problem.into() }
     }
 
@@ -97,28 +97,12 @@ impl DeviceFault {
             // Out of memory; too many resources requested for launch.
             Self::OutOfMemory { .. } | Self::Driver { code: 2 | 701, .. } => FaultClass::Exhausted,
             // Invalid value; named symbol not found.
-            Self::Driver { code: 1 | 500, .. } | Self::KernelMismatch { .. } => FaultClass::Misuse,
+            Self::Driver { code: 1 | 500, .. } | Self::KernelMismatch { .. } | Self::Input(_) => {
+                FaultClass::Misuse
+            }
             Self::Driver { .. } | Self::Hang(_) | Self::Disabled | Self::WrongResult(_) => {
                 FaultClass::Fatal
             }
-        }
-    }
-}
-
-impl From<DeviceFault> for Error {
-    fn from(fault: DeviceFault) -> Self {
-        match fault.class() {
-            FaultClass::Exhausted => {
-                let can_never_fit = matches!(
-                    fault,
-                    DeviceFault::OutOfMemory { requested_bytes, total_bytes, .. }
-                        if requested_bytes > total_bytes
-                );
-                let retry_after = (!can_never_fit).then_some(RETRY_OUT_OF_MEMORY);
-                Self::Exhausted { limit: Limit::DeviceMemory, retry_after }
-            }
-            FaultClass::Misuse => Self::Internal(fault.to_string()),
-            FaultClass::Fatal => Self::DeviceLost,
         }
     }
 }
@@ -127,4 +111,19 @@ impl From<DeviceFault> for Error {
 pub fn exit_without_handlers(code: i32) -> ! {
     // SAFETY: it does not return and runs no other code of this process.
     unsafe { libc::_exit(code) }
+}
+
+/// Calls `last` after `wait`, and [exits](exit_without_handlers); at once if it gets no thread.
+pub fn exit_later(wait: Duration, code: i32, last: impl Fn() + Send + Sync + 'static) {
+    let last = Arc::new(last);
+    let late = last.clone();
+    let exit = move || {
+        thread::sleep(wait);
+        late();
+        exit_without_handlers(code);
+    };
+    if thread::Builder::new().name("capstan-end".into()).spawn(exit).is_err() {
+        last();
+        exit_without_handlers(code);
+    }
 }

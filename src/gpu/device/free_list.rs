@@ -65,7 +65,8 @@ impl<N: Clone> FreeList<N> {
         let own = self.0.iter().map(|(&offset, piece)| offset..offset + piece.bytes);
         let mut all: Vec<_> = own.chain(others).collect();
         all.sort_unstable_by_key(|range| range.start);
-        let (mut largest, mut merged) = (0, 0..0);
+        let mut largest = 0;
+        let mut merged = 0..0;
         for range in all {
             let start = if range.start == merged.end { merged.start } else { range.start };
             merged = start..range.end;

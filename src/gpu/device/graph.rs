@@ -31,7 +31,8 @@ impl Stream {
         // A failed launch makes the capture's end fail, too: report the launch.
         let ended = self.call("cuStreamEndCapture", end);
         worked?;
-        let (captured, context) = (ended?, self.context());
+        let captured = ended?;
+        let context = self.context();
         let flags = CUgraphInstantiate_flags(0);
         // SAFETY: the captured graph is alive.
         let instantiate = || unsafe { result::graph::instantiate(captured, flags) };

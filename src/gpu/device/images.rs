@@ -1,6 +1,6 @@
-//! Kernel images embedded by the build.
+//! Kernel images embedded by the build, and the versions that they are built for.
 
-use super::MajorMinor;
+use std::fmt;
 
 /// The alignment that the driver requires of images.
 #[allow(dead_code)] // a build without nvcc has no image
@@ -16,6 +16,21 @@ mod embedded {
     use super::{KernelImage, MajorMinor};
 
     include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+}
+
+/// A compute capability or a CUDA version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MajorMinor {
+    /// The first number.
+    pub major: u32,
+    /// The second number.
+    pub minor: u32,
+}
+
+impl fmt::Display for MajorMinor {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(text, "{}.{}", self.major, self.minor)
+    }
 }
 
 /// A module's compiled code.

@@ -197,7 +197,8 @@ impl KernelFunction {
                 attrs: &raw mut attribute,
                 numAttrs: 1,
             };
-            let (arguments, extra) = (arguments.as_mut_ptr(), std::ptr::null_mut());
+            let arguments = arguments.as_mut_ptr();
+            let extra = std::ptr::null_mut();
             // SAFETY: see above; there is one attribute, and it outlives the call.
             unsafe { sys::cuLaunchKernelEx(&raw const config, self.handle.0, arguments, extra) }
                 .result()
@@ -228,7 +229,8 @@ impl KernelFunction {
     fn check_parameters(&self, expected: &[usize]) -> Result<(), String> {
         let mut found = Vec::new();
         while found.len() <= PARAMETERS_MAX {
-            let (mut offset, mut bytes) = (0, 0);
+            let mut offset = 0;
+            let mut bytes = 0;
             // SAFETY: the function is alive; the driver writes two integers.
             let answer = unsafe {
                 sys::cuFuncGetParamInfo(self.handle.0, found.len(), &mut offset, &mut bytes)

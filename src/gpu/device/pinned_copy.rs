@@ -205,7 +205,9 @@ fn host_runs(
     pieces: impl Iterator<Item = Range<usize>>,
 ) -> Result<Vec<Range<usize>>, DeviceFault> {
     let pinned = PINNED.read();
-    let (mut runs, mut bytes, mut end_of_last) = (Vec::<Range<usize>>::new(), 0, None);
+    let mut runs = Vec::<Range<usize>>::new();
+    let mut bytes = 0;
+    let mut end_of_last = None;
     for Range { mut start, end } in pieces {
         bytes += end - start;
         while start < end {

@@ -248,7 +248,8 @@ fn wait_until(
     context: &DeviceContext,
     mut poll: impl FnMut() -> Result<bool, DeviceFault>,
 ) -> Result<(), DeviceFault> {
-    let (start, wait) = (Instant::now(), context.begin_wait());
+    let start = Instant::now();
+    let wait = context.begin_wait();
     while !poll()? {
         match start.elapsed() {
             elapsed if elapsed > wait.limit => {

@@ -39,7 +39,8 @@ impl HostBitsShape {
             let block = u64::from(strips) * LINE_BYTES * (lines + packed);
             block + 4 * u64::from(self.rows) + GpuEliminationScratch::bytes(rows)
         };
-        let (fixed, per_strip) = (bytes(0), (bytes(2) - bytes(1)).max(1));
+        let fixed = bytes(0);
+        let per_strip = (bytes(2) - bytes(1)).max(1);
         let fits = (device_bytes / 2).saturating_sub(fixed) / per_strip;
         u32::try_from(fits).unwrap_or(u32::MAX).clamp(1, self.strips().max(1))
     }

@@ -21,7 +21,8 @@ fn panel_count(columns: u64) -> u64 {
 
 /// The modelled time of some of the panels of a matrix of `of` panels.
 pub fn panels_time(rows: u64, of: u64, panels: Range<u64>, limits: &DeviceLimits) -> Duration {
-    let (rows, count) = (rows as f64, panels.end.saturating_sub(panels.start) as f64);
+    let rows = rows as f64;
+    let count = panels.end.saturating_sub(panels.start) as f64;
     // The first panel of these is added to the strips from itself on.
     let first = of.saturating_sub(panels.start) as f64;
     let lines = rows * count * (first - (count - 1.0).max(0.0) / 2.0).max(0.0);

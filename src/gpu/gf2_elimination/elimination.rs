@@ -75,9 +75,11 @@ impl GpuEliminationScratch {
     }
 
     fn parts(rows: DeviceBitsShape) -> [u64; 5] {
-        let (line, strips) = (size_of::<DeviceRow>() as u64, u64::from(rows.strips()));
+        let line = size_of::<DeviceRow>() as u64;
+        let strips = u64::from(rows.strips());
         let plans = u64::from(PLANS) * size_of::<[u32; PLAN_WORDS]>() as u64;
-        let (coefficients, pivots) = (u64::from(rows.rows) * line, strips * PIVOT_LINES * line);
+        let coefficients = u64::from(rows.rows) * line;
+        let pivots = strips * PIVOT_LINES * line;
         let given_at = 4 * strips * u64::from(STRIP_COLUMNS);
         [plans, coefficients, pivots, pivots, given_at].map(|bytes| bytes.max(line))
     }
@@ -149,7 +151,8 @@ impl GpuElimination<'_> {
     /// Errors: `KernelMismatch` if memory does not match the shapes; those of launches.
     pub fn find_given(&self, with: EliminationLaunch<'_>) -> Result<(), DeviceFault> {
         let EliminationLaunch { kernels, stream, scratch } = with;
-        let (given, rows) = (self.given.shape, self.rows.shape);
+        let given = self.given.shape;
+        let rows = self.rows.shape;
         let is_whole = |bits: &DeviceBits<'_>| bits.lines.len() >= bits.shape.lines();
         if given.columns != rows.columns
             || !is_whole(&self.given)

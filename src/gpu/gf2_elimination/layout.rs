@@ -55,7 +55,8 @@ impl LayoutKernels {
         to: DeviceBits<'_>,
         unused: DeviceSlice<'_, u32>,
     ) -> Result<(), DeviceFault> {
-        let (shape, words) = (to.shape, packed_words(packed, to)?);
+        let shape = to.shape;
+        let words = packed_words(packed, to)?;
         let grid = grid(shape.lines() as u64)?;
         let (rows, columns, strips) = (shape.rows, shape.columns, shape.strips());
         let arguments = (packed, rows, columns, words, strips, to.lines, unused);
@@ -71,7 +72,8 @@ impl LayoutKernels {
         order: Option<DeviceSlice<'_, u32>>,
         packed: DeviceSlice<'_, u32>,
     ) -> Result<(), DeviceFault> {
-        let (shape, words) = (from.shape, packed_words(packed, from)?);
+        let shape = from.shape;
+        let words = packed_words(packed, from)?;
         if order.is_some_and(|order| order.len() < shape.rows as usize) {
             return Err(fault("the order has too few rows"));
         }

@@ -103,7 +103,8 @@ impl TableBuilder {
         scratch: DeviceSlice<'_, u8>,
     ) -> Result<(), DeviceFault> {
         let TableLayout { group, points, stride, offsets, factor } = *layout;
-        let (kernel, name) = (self.kernels.get(group), kernel_name(group));
+        let kernel = self.kernels.get(group);
+        let name = kernel_name(group);
         let short = || kernel_fault(&name, "tables or scratch are shorter than their layout");
         let factor_doublings =
             factor.checked_ilog2().ok_or_else(|| kernel_fault(&name, "the factor is 0"))?;

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     curve::{Decimation, Fr, NttPlan},
     device::{DeviceFault, DeviceLease, DeviceSlice, Gpu, GpuUnavailable, Stream},
-    error::{Error, FieldProblem, Result},
+    error::{FieldProblem, InputError},
 };
 
 pub struct NttDevice {
@@ -59,8 +59,8 @@ impl NttDevice {
     /// A plan tuned for about `rows` transforms at a time.
     ///
     /// Errors: `Invalid` if `lg_n` is above [`LG_N_MAX`] or the coset's generator is zero;
-    /// `Exhausted` if there is no memory for the tables; `DeviceLost`.
-    pub fn plan(&self, transform: &NttPlan, rows: usize) -> Result<NttPassPlan> {
+    /// `OutOfMemory`; driver errors.
+    pub fn plan(&self, transform: &NttPlan, rows: usize) -> Result<NttPassPlan, DeviceFault> {
         check_transform(transform)?;
         let table_bytes_max = self.tables.budget().table_bytes_max;
         let passes = choose_passes(transform, rows, table_bytes_max, &self.limits);
@@ -71,18 +71,22 @@ impl NttDevice {
     /// chooses the best.
     ///
     /// Shape: the passes' `lg_r` add up to `lg_n`.
-    /// Errors: like [`NttDevice::plan`]; `Internal` if there is no kernel for a pass.
+    /// Errors: like [`NttDevice::plan`]; `KernelMismatch` if there is no kernel for a pass.
     pub fn plan_with_passes(
         &self,
         transform: &NttPlan,
         mut passes: Vec<NttPass>,
-    ) -> Result<NttPassPlan> {
+    ) -> Result<NttPassPlan, DeviceFault> {
         check_transform(transform)?;
-        let (lg_n, budget) = (transform.lg_n, self.tables.budget());
+        let lg_n = transform.lg_n;
+        let budget = self.tables.budget();
         let has_fused = passes.iter().any(|pass| pass.fused);
         let fits = !has_fused || budget.accepts_fused(transform, &passes);
         if !fits || !passes_fit(transform, &passes) {
-            return Err(Error::Internal(format!("{passes:?} do not fit 2^{lg_n} elements")));
+            return Err(DeviceFault::mismatch(
+                "ntt",
+                format!("{passes:?} do not fit 2^{lg_n} elements"),
+            ));
         }
         if !has_fused {
             budget.fit_inter_pass_tables(transform.decimation(), &mut passes);
@@ -152,7 +156,8 @@ impl NttDevice {
         from: DeviceSlice<'_, DeviceFr>,
         to: DeviceSlice<'_, DeviceFr>,
     ) -> Result<(), DeviceFault> {
-        let (lg_n, count) = (plan.transform.lg_n, from.len() as u64);
+        let lg_n = plan.transform.lg_n;
+        let count = from.len() as u64;
         let planned = &plan.passes[number];
         let &PlannedPass { pass, lg_block, flags, .. } = planned;
         let NttPass { lg_r, lg_c, .. } = pass;
@@ -185,9 +190,9 @@ impl NttDevice {
         &self,
         transform: &NttPlan,
         end: TransformEnd,
-    ) -> Result<EvaluationTables> {
+    ) -> Result<EvaluationTables, DeviceFault> {
         check_transform(transform)?;
-        Ok(self.evaluator.plan(&self.tables, transform, end)?)
+        self.evaluator.plan(&self.tables, transform, end)
     }
 
     /// Evaluates every row of `data`, which is not changed, at the secret point: one element per
@@ -280,12 +285,13 @@ fn pass_contents(transform: &NttPlan, passes: &[NttPass]) -> impl Iterator<Item 
     })
 }
 
-fn check_transform(transform: &NttPlan) -> Result<()> {
+fn check_transform(transform: &NttPlan) -> Result<(), DeviceFault> {
+    let refused = |field, problem| Err(DeviceFault::Input(InputError::field(field, problem)));
     if transform.lg_n > LG_N_MAX {
-        return Err(Error::field("lg_n", FieldProblem::TooLarge { max: LG_N_MAX.into() }));
+        return refused("lg_n", FieldProblem::TooLarge { max: LG_N_MAX.into() });
     }
     if transform.coset == Some(Fr::ZERO) {
-        return Err(Error::field("coset", FieldProblem::Zero));
+        return refused("coset", FieldProblem::Zero);
     }
     Ok(())
 }

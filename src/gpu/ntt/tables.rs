@@ -172,7 +172,8 @@ impl TwiddleTables {
                 let start: u64 = (0..step).map(step_elements).sum();
                 (0_u64..).zip(factors).try_for_each(|(number, (scale, row))| {
                     let offset = start + number * u64::from(multiples * GROUP_ENTRIES);
-                    let (plane, group_stride) = (GROUP_ENTRIES, 6 * multiples * GROUP_ENTRIES);
+                    let plane = GROUP_ENTRIES;
+                    let group_stride = 6 * multiples * GROUP_ENTRIES;
                     let plain = TablePart::new(lg_p, 0, multiples);
                     self.fill(
                         table,
@@ -271,7 +272,8 @@ impl TwiddleTables {
     fn fill(&self, table: &DeviceLease, part: &TablePart) -> Result<(), DeviceFault> {
         let powers = self.upload(&part.powers())?;
         let &TablePart { offset, lg_p, lg_k, lg_step, multiples, plane, group_stride, .. } = part;
-        let (all, first) = (table.all::<DeviceFr>(), offset as usize);
+        let all = table.all::<DeviceFr>();
+        let first = offset as usize;
         let to = all.slice(first, all.len() - first).expect("a part starts inside its table");
         let entries = 1_u64 << (lg_p + lg_k);
         let grid = u32::try_from(entries.div_ceil(THREADS.into())).expect("at most 2^30 entries");

@@ -77,7 +77,8 @@ impl CarryTiles {
         out: LimbRows<'_>,
     ) -> Result<(), DeviceFault> {
         let Self { rows, parts, length, of_part } = self;
-        let (flags, carries) = (scratch.flags.all::<u8>(), scratch.carries.all::<u32>());
+        let flags = scratch.flags.all::<u8>();
+        let carries = scratch.carries.all::<u32>();
         let tiles = self.of_row();
         let are_few = tiles <= FEW_TILES_MAX;
         let scan = if are_few { &kernels.carries_of_few } else { &kernels.carries };
@@ -105,7 +106,8 @@ impl CarryScratch {
     ///
     /// Errors: `KernelMismatch` if the memory is that of fewer tiles.
     pub(super) fn flags(&self, tiles: CarryTiles) -> Result<DeviceSlice<'_, u8>, DeviceFault> {
-        let (flags, carries) = (self.flags.all::<u8>(), self.carries.all::<u32>());
+        let flags = self.flags.all::<u8>();
+        let carries = self.carries.all::<u32>();
         if (flags.len() as u64) < tiles.flags() || (carries.len() as u64) < tiles.words() {
             return Err(fault("working memory of another shape"));
         }

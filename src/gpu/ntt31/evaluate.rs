@@ -102,9 +102,11 @@ impl PolynomialEvaluator31 {
             chunks.table(rows.lg_reversed, field.one(), point, |a, b| field.multiply(a, b));
         let powers = self.upload(stream, &powers)?;
         let sums = self.arena.lease(stream, 8 * rows.rows.max(1) as u64)?;
-        let (one, modulus) = (bytemuck::cast(field.one()), modulus_parameters(field));
+        let one = bytemuck::cast(field.one());
+        let modulus = modulus_parameters(field);
         self.launch(&self.in_field, stream, (rows, &chunks), (&powers, &sums), (one, modulus))?;
-        let (count, sums) = (rows.rows as u64, sums.all());
+        let count = rows.rows as u64;
+        let sums = sums.all();
         let grid = u32::try_from(count.div_ceil(1 << LG_THREADS)).map_err(|_| too_many())?;
         self.reduce.launch(stream, grid, (sums, out, count, modulus))
     }
@@ -120,7 +122,8 @@ impl PolynomialEvaluator31 {
         rows: EvaluatedRows<'_>,
         point: &Extension,
     ) -> Result<DeviceLease, DeviceFault> {
-        let (chunks, base) = (self.chunks(rows)?, extension.base);
+        let chunks = self.chunks(rows)?;
+        let base = extension.base;
         let multiply = |a: Extension, b: Extension| extension.multiply(&a, &b);
         let powers = chunks.table(rows.lg_reversed, extension.one(), *point, multiply);
         let powers = self.upload(stream, &powers)?;
@@ -143,7 +146,8 @@ impl PolynomialEvaluator31 {
         rows: EvaluatedRows<'_>,
         point: &Extension,
     ) -> Result<DeviceLease, DeviceFault> {
-        let (chunks, base) = (self.chunks(rows)?, extension.base);
+        let chunks = self.chunks(rows)?;
+        let base = extension.base;
         let lg_n = chunks.length.max(1).ilog2();
         if chunks.length != 1 << lg_n || lg_n > base.id().two_adicity() {
             return Err(mismatch("no root of unity has the order of the rows".into()));
@@ -155,9 +159,11 @@ impl PolynomialEvaluator31 {
         let powers = self.upload(stream, &extension.interpolation_weights(point, lg_n))?;
         let sums = self.arena.lease(stream, 64 * rows.rows.max(1) as u64)?;
         let polynomial = bytemuck::cast(extension.characteristic_polynomial(point));
-        let (one, modulus) = (bytemuck::cast(base.one()), modulus_parameters(base));
+        let one = bytemuck::cast(base.one());
+        let modulus = modulus_parameters(base);
         let RowChunks { length, lg_per_thread, chunks: count, lg_low, .. } = chunks;
-        let (chunks, per_thread) = (count as u32, 1 << lg_per_thread);
+        let chunks = count as u32;
+        let per_thread = 1 << lg_per_thread;
         let arguments = (
             rows.words,
             places.all(),
@@ -184,7 +190,9 @@ impl PolynomialEvaluator31 {
         (generator, modulus): (u32, ModulusParameters),
     ) -> Result<(), DeviceFault> {
         let &RowChunks { length, lg_per_thread, chunks: count, lg_low, .. } = chunks;
-        let (powers, sums, per_thread) = (powers.all(), sums.all(), 1 << lg_per_thread);
+        let powers = powers.all();
+        let sums = sums.all();
+        let per_thread = 1 << lg_per_thread;
         let chunks = count as u32;
         let arguments =
             (rows.words, powers, sums, length, chunks, per_thread, lg_low, generator, modulus);
@@ -263,10 +271,12 @@ mod tests {
     /// The exponent of each place, from tables of exponents.
     fn exponents(chunks: &RowChunks, lg_reversed: Option<u32>) -> Vec<u64> {
         let table = chunks.table(lg_reversed, 0_u64, 1, |a, b| a + b);
-        let (per_thread, low) = (1 << chunks.lg_per_thread, 1 << chunks.lg_low);
+        let per_thread = 1 << chunks.lg_per_thread;
+        let low = 1 << chunks.lg_low;
         let [threads, steps, low_digits] = [0, 256, 256 + per_thread];
         let exponent = |place: usize| {
-            let (thread, step) = (place % 256, place / 256 % per_thread);
+            let thread = place % 256;
+            let step = place / 256 % per_thread;
             let chunk = place / 256 / per_thread;
             table[threads + thread]
                 + table[steps + step]

@@ -89,7 +89,8 @@ impl DeviceResidues<'_> {
         scratch: &CarryScratch,
         out: LimbRows<'_>,
     ) -> Result<(), DeviceFault> {
-        let (shape, length) = (self.shape, out.length);
+        let shape = self.shape;
+        let length = out.length;
         let fits = u64::from(length) <= shape.coefficients() && out.rows == shape.rows;
         if !self.matches() || !fits || !out.is_possible() {
             return Err(fault("memory does not match the product"));
@@ -101,7 +102,8 @@ impl DeviceResidues<'_> {
         let blocks = tiles.blocks().ok_or_else(|| fault("too many tiles"))?;
         let kernel = if shape.parts == 1 { &kernels.whole } else { &kernels.thirds };
         let (limbs, row_stride) = (out.limbs.vector, out.limbs.stride as u64);
-        let (of_part, flags) = (tiles.of_part, scratch.flags(tiles)?);
+        let of_part = tiles.of_part;
+        let flags = scratch.flags(tiles)?;
         let &Self { shape: ResidueShape { length: u, stride, .. }, cyclic, negacyclic } = self;
         let given = (cyclic, negacyclic, stride, u, limbs, row_stride, length, flags, of_part);
         kernel.launch(stream, blocks, given)?;

@@ -8,7 +8,7 @@ use std::{
 use super::{
     cuts::Cut31,
     elements::{PrimeParameters, prime_parameters},
-    kernels::Ntt31Kernels,
+    kernels::{Ntt31Kernels, mismatch},
     scaling::Scaling31,
     shapes::{LG_SMALL_MAX, LG_SMALL_TILE, PassShape, columns_shape, rows_shape},
     tables::{ColumnPowers, DigitTwiddles31, PassFactors, TwiddleTables31},
@@ -16,7 +16,7 @@ use super::{
 use crate::{
     curve::NttPlan,
     device::{DeviceFault, DeviceLease, Gpu, GpuUnavailable},
-    error::{Error, FieldProblem, Result},
+    error::{FieldProblem, InputError},
     field::{Arithmetic, Element31, Field31, VectorElements},
 };
 
@@ -64,30 +64,33 @@ impl Ntt31Device {
     /// A plan that is fast for `rows` rows; it transforms any number.
     ///
     /// Errors: `Invalid` if `lg_n` is above the field's two-adicity or the coset's generator is
-    /// zero; `Exhausted` if there is no memory for the tables; `DeviceLost`.
+    /// zero; `OutOfMemory`; driver errors.
     pub fn plan(
         &self,
         field: Field31,
         transform: &NttPlan<Element31>,
         rows: u32,
-    ) -> Result<Ntt31PassPlan> {
-        let (lg_n, max) = (transform.lg_n, field.id().two_adicity());
+    ) -> Result<Ntt31PassPlan, DeviceFault> {
+        let lg_n = transform.lg_n;
+        let max = field.id().two_adicity();
         let cut = Cut31::of(lg_n, rows, self.shared_bytes_max).filter(|_| lg_n <= max);
-        let too_large = Error::field("lg_n", FieldProblem::TooLarge { max: max.into() });
-        self.plan_cut(field, transform, cut.ok_or(too_large)?)
+        let too_large = InputError::field("lg_n", FieldProblem::TooLarge { max: max.into() });
+        self.plan_cut(field, transform, cut.ok_or(DeviceFault::Input(too_large))?)
     }
 
     /// A plan with the caller's passes, for benchmarks: [`Ntt31Device::plan`] chooses the best.
     ///
     /// Shape: the logarithms of the radices add up to `lg_n`.
-    /// Errors: like [`Ntt31Device::plan`]; `Internal` if there are no kernels for these passes.
+    /// Errors: like [`Ntt31Device::plan`]; `KernelMismatch` if there are no kernels for these
+    /// passes.
     pub fn plan_cut(
         &self,
         field: Field31,
         transform: &NttPlan<Element31>,
         cut: Cut31<'_>,
-    ) -> Result<Ntt31PassPlan> {
-        let scaling = Scaling31::of(field, transform, is_dit(transform))?;
+    ) -> Result<Ntt31PassPlan, DeviceFault> {
+        let scaling =
+            Scaling31::of(field, transform, is_dit(transform)).map_err(DeviceFault::Input)?;
         self.plan_scaled(field, transform, cut, scaling)
     }
 
@@ -98,10 +101,10 @@ impl Ntt31Device {
         transform: &NttPlan<Element31>,
         cut: Cut31<'_>,
         scaling: Scaling31,
-    ) -> Result<Ntt31PassPlan> {
+    ) -> Result<Ntt31PassPlan, DeviceFault> {
         let lg_n = transform.lg_n;
         if lg_n > field.id().two_adicity() || !cut.fits(lg_n) {
-            return Err(Error::Internal(format!("{cut:?} does not fit 2^{lg_n} elements")));
+            return Err(mismatch(format!("{cut:?} does not fit 2^{lg_n} elements")));
         }
         let Cut31 { lg_radices: radices, is_wide } = cut;
         let inverse = transform.inverse;
@@ -141,7 +144,11 @@ struct Planner31<'a> {
 }
 
 impl Planner31<'_> {
-    fn columns(&self, lg_block: u32, shape: Option<PassShape>) -> Result<PlannedPass31> {
+    fn columns(
+        &self,
+        lg_block: u32,
+        shape: Option<PassShape>,
+    ) -> Result<PlannedPass31, DeviceFault> {
         let &Self { field, lg_n, inverse, scaling, .. } = self;
         let shape = shape.ok_or_else(no_kernel)?;
         let is_outermost = lg_block == lg_n;
@@ -165,14 +172,14 @@ impl Planner31<'_> {
         })
     }
 
-    fn rows(&self, shape: Option<PassShape>) -> Result<PlannedPass31> {
+    fn rows(&self, shape: Option<PassShape>) -> Result<PlannedPass31, DeviceFault> {
         let &Self { field, inverse, .. } = self;
         let shape = shape.ok_or_else(no_kernel)?;
         let twiddles = self.tables.digits(DigitTwiddles31 { field, shape, inverse })?;
         self.of_rows(shape, twiddles, PassKind31::Rows)
     }
 
-    fn small(&self) -> Result<PlannedPass31> {
+    fn small(&self) -> Result<PlannedPass31, DeviceFault> {
         let &Self { field, lg_n, inverse, .. } = self;
         let shape =
             PassShape { lg_r: lg_n, lg_tile: LG_SMALL_TILE, lg_words: 2, has_columns: false };
@@ -185,10 +192,11 @@ impl Planner31<'_> {
         shape: PassShape,
         twiddles: Arc<DeviceLease>,
         kind: PassKind31,
-    ) -> Result<PlannedPass31> {
+    ) -> Result<PlannedPass31, DeviceFault> {
         let &Self { field, lg_n, scaling, .. } = self;
         let Scaling31 { natural, reversed, scale, takes_any_words } = scaling;
-        let (lg_r, one) = (shape.lg_r, field.one());
+        let lg_r = shape.lg_r;
+        let one = field.one();
         let is_only = lg_r == lg_n;
         // The outermost pass scales, on the side that is multiplied anyway.
         let scale = if is_only { scale } else { one };
@@ -219,8 +227,8 @@ impl Planner31<'_> {
     }
 }
 
-fn no_kernel() -> Error {
-    Error::Internal("no kernel for a pass of a transform over a 31-bit prime".into())
+fn no_kernel() -> DeviceFault {
+    mismatch("no kernel for a pass of a transform over a 31-bit prime".into())
 }
 
 impl Ntt31PassPlan {

@@ -10,7 +10,6 @@ use super::{
 use crate::{
     curve::NttPlan,
     device::{DeviceFault, Stream},
-    error::{Error, Result},
     field::{Arithmetic, Element31, Field31},
 };
 
@@ -39,14 +38,14 @@ impl Ntt31Device {
     /// A plan for `rows` products of up to 2^`lg_n` coefficients each, where `lg_n` is at least 8.
     /// `coset` is the coset's generator.
     ///
-    /// Errors: like [`Ntt31Device::plan`]; `Internal` for smaller products.
+    /// Errors: like [`Ntt31Device::plan`]; `KernelMismatch` for smaller products.
     pub fn plan_product(
         &self,
         field: Field31,
         lg_n: u32,
         coset: Option<Element31>,
         rows: u32,
-    ) -> Result<Product31Plan> {
+    ) -> Result<Product31Plan, DeviceFault> {
         let [forward, inverse] = transforms(lg_n, coset);
         let plan = |transform| self.plan(field, &transform, rows);
         Product31Plan::new(plan(forward)?, plan(inverse)?)
@@ -62,13 +61,14 @@ impl Ntt31Device {
         lg_n: u32,
         is_negacyclic: bool,
         rows: u32,
-    ) -> Result<Product31Plan> {
-        let no_passes = || Error::Internal(format!("no transform of 2^{lg_n} words"));
+    ) -> Result<Product31Plan, DeviceFault> {
+        let no_passes = || mismatch(format!("no transform of 2^{lg_n} words"));
         let cut = Cut31::of(lg_n, rows, self.shared_bytes_max).ok_or_else(no_passes)?;
         let root = is_negacyclic.then(|| field.root_of_unity(lg_n + 1).ok_or_else(no_passes));
         let [forward, inverse] = transforms(lg_n, root.transpose()?);
         let plan = |transform: NttPlan<Element31>| {
-            let mut scaling = Scaling31::of(field, &transform, transform.inverse)?;
+            let mut scaling =
+                Scaling31::of(field, &transform, transform.inverse).map_err(DeviceFault::Input)?;
             if transform.inverse {
                 // The product of two words is divided by 2^32.
                 let factor = field.element(((1_u64 << 32) % u64::from(field.modulus())) as u32);
@@ -165,11 +165,13 @@ impl Ntt31Device {
         let missing = || mismatch("a product has no pass over rows".into());
         let pass = plan.forward.passes.last().ok_or_else(missing)?;
         let back = plan.inverse.passes.last().ok_or_else(missing)?;
-        let ((points, _), (points_back, _)) = (pass.factors(), back.factors());
+        let (points, _) = pass.factors();
+        let (points_back, _) = back.factors();
         let grid = rows_grid(pass.shape, rows)?;
         let [from_layout, to_layout] = [from, to].map(|rows| [u64::from(rows.length); 2]);
         let (twiddles, twiddles_back) = (pass.twiddles.all(), back.twiddles.all());
-        let (primes, count) = ([plan.forward.prime, plan.inverse.prime], rows.into());
+        let primes = [plan.forward.prime, plan.inverse.prime];
+        let count = rows.into();
         let arguments = (
             from.words,
             from_layout,
@@ -198,11 +200,11 @@ fn transforms(lg_n: u32, coset: Option<Element31>) -> [NttPlan<Element31>; 2] {
 }
 
 impl Product31Plan {
-    fn new(forward: Ntt31PassPlan, inverse: Ntt31PassPlan) -> Result<Self> {
+    fn new(forward: Ntt31PassPlan, inverse: Ntt31PassPlan) -> Result<Self, DeviceFault> {
         let has_rows = |pass: &PlannedPass31| matches!(pass.kind, PassKind31::Rows);
         if !forward.passes.last().is_some_and(has_rows) {
             let lg_n = forward.transform.lg_n;
-            return Err(Error::Internal(format!("no pass multiplies rows of 2^{lg_n} words")));
+            return Err(mismatch(format!("no pass multiplies rows of 2^{lg_n} words")));
         }
         Ok(Self { forward, inverse })
     }

@@ -101,10 +101,13 @@ impl Ntt31Device {
         pass: &PlannedPass31,
         PassData { natural, reversed: words }: PassData<'_>,
     ) -> Result<(), DeviceFault> {
-        let (lg_n, (points, frequencies)) = (plan.transform.lg_n, pass.factors());
+        let lg_n = plan.transform.lg_n;
+        let (points, frequencies) = pass.factors();
         let count = words.len() as u64 >> lg_n;
         let grid = grid((words.len() as u64).div_ceil(1 << LG_SMALL_TILE))?;
-        let (kernels, prime, twiddles) = (&self.kernels, plan.prime, pass.twiddles.all());
+        let kernels = &self.kernels;
+        let prime = plan.prime;
+        let twiddles = pass.twiddles.all();
         let ShortRows { words: rows, length } = natural;
         let stride = length.into();
         if plan.is_dit() {
@@ -127,8 +130,9 @@ impl Ntt31Device {
         let (shape, (points, frequencies)) = (pass.shape, pass.factors());
         let count = words.len() as u64 >> shape.lg_r;
         let grid = rows_grid(shape, count)?;
-        let (kernels, prime, twiddles) =
-            (self.kernels.rows(shape)?, plan.prime, pass.twiddles.all());
+        let kernels = self.kernels.rows(shape)?;
+        let prime = plan.prime;
+        let twiddles = pass.twiddles.all();
         let ShortRows { words: rows, length } = natural;
         let stride = length.into();
         if plan.is_dit() {
@@ -151,8 +155,12 @@ impl Ntt31Device {
             return Err(mismatch("the pass has no columns".into()));
         };
         let grid = grid(words.len() as u64 >> pass.shape.lg_tile)?;
-        let (twiddles, starts, steps) = (pass.twiddles.all(), starts.all(), steps.all());
-        let ((points, _), lg_block, prime) = (pass.factors(), *lg_block, plan.prime);
+        let twiddles = pass.twiddles.all();
+        let starts = starts.all();
+        let steps = steps.all();
+        let (points, _) = pass.factors();
+        let lg_block = *lg_block;
+        let prime = plan.prime;
         let kernels = self.kernels.columns(pass.shape)?;
         let ShortRows { words: rows, length } = natural;
         let stride = length.into();

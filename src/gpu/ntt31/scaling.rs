@@ -2,7 +2,7 @@
 
 use crate::{
     curve::NttPlan,
-    error::{Error, FieldProblem, Result},
+    error::{FieldProblem, InputError, Result},
     field::{Arithmetic, Element31, Field31},
 };
 
@@ -23,7 +23,7 @@ impl Scaling31 {
     /// Errors: `Invalid` if the coset's generator is zero.
     pub fn of(field: Field31, transform: &NttPlan<Element31>, is_dit: bool) -> Result<Self> {
         let invert =
-            |element| field.inverse(element).ok_or(Error::field("coset", FieldProblem::Zero));
+            |element| field.inverse(element).ok_or(InputError::field("coset", FieldProblem::Zero));
         let one = field.one();
         let generator = transform.coset.unwrap_or(one);
         let inverted = invert(generator)?;

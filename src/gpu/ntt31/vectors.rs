@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     device::{
-        BlockShape, DeviceFault, DevicePtr, DeviceSlice, Gpu, GpuUnavailable, Kernel, KernelModule,
-        Stream,
+        BlockShape, DeviceArena, DeviceFault, DevicePtr, DeviceSlice, Gpu, GpuUnavailable, Kernel,
+        KernelModule, Stream,
     },
     field::{Arithmetic, Element31, Field31},
     ntt::StridedRows,
@@ -78,6 +78,11 @@ pub struct VectorKernels31 {
     decode: Kernel<(Word31Ptr, DevicePtr<u64>, u64, u32, u32, ModulusParameters)>,
     /// Parameters: words, count, modulus.
     encode: Kernel<(Word31Ptr, u64, ModulusParameters)>,
+    /// Parameters: words, products, length, chunks, modulus.
+    chunk_products: Kernel<(Word31Ptr, Word31Ptr, u64, u32, ModulusParameters)>,
+    /// Parameters: words, out, carries, length, chunks, modulus.
+    prefix_products: Kernel<(Word31Ptr, Word31Ptr, Word31Ptr, u64, u32, ModulusParameters)>,
+    arena: DeviceArena,
     pub evaluator: PolynomialEvaluator31,
 }
 
@@ -94,6 +99,9 @@ impl VectorKernels31 {
                 copy_rows: module.kernel("words31_copy_rows", block)?,
                 decode: module.kernel("words31_decode", block)?,
                 encode: module.kernel("words31_encode", block)?,
+                chunk_products: module.kernel("words31_chunk_products", block)?,
+                prefix_products: module.kernel("words31_prefix_products", block)?,
+                arena: gpu.arena().clone(),
                 evaluator,
             })
         };
@@ -148,7 +156,8 @@ impl VectorKernels31 {
             let vector = |k: usize| launched.get(k).map_or(out, |term| term.vector);
             let word = |k: usize| launched.get(k).map_or(0, |term| bytemuck::cast(term.factor));
             let [v0, v1, v2, v3, v4, v5, v6, v7] = std::array::from_fn(vector);
-            let (factors, read) = (std::array::from_fn(word), launched.len() as u32);
+            let factors = std::array::from_fn(word);
+            let read = launched.len() as u32;
             let modulus = modulus_parameters(field);
             let arguments = (v0, v1, v2, v3, v4, v5, v6, v7, out, factors, count, read, modulus);
             self.combination.launch(stream, word_grid(count)?, arguments)?;
@@ -180,6 +189,41 @@ impl VectorKernels31 {
         let count = common_length(out, [])?;
         let arguments = (out, count, bytemuck::cast(first), squares, modulus_parameters(field));
         self.powers.launch(stream, word_grid(count)?, arguments)
+    }
+
+    /// Makes each word of `out` the product of the words of its row up to it.
+    ///
+    /// Shape: like [`VectorKernels31::pointwise`], and `rows` whole rows.
+    /// Errors: `OutOfMemory`; like [`VectorKernels31::pointwise`].
+    pub fn prefix_products(
+        &self,
+        stream: &Stream,
+        field: Field31,
+        out: WordVector<'_>,
+        words: WordVector<'_>,
+        rows: usize,
+    ) -> Result<(), DeviceFault> {
+        let count = common_length(out, [words])?;
+        if count == 0 {
+            return Ok(());
+        }
+        let length = count / rows.max(1) as u64;
+        if length * rows as u64 != count {
+            return Err(mismatch("words are not whole rows".into()));
+        }
+        let modulus = modulus_parameters(field);
+        let chunks = length.div_ceil(TILE);
+        let blocks = rows * chunks as usize;
+        let scratch = self.arena.lease(stream, 4 * blocks as u64)?;
+        let products = scratch.all().slice(0, blocks).expect("the lease holds a word per block");
+        let (grid, chunks) = (blocks as u32, chunks as u32);
+        if chunks > 1 {
+            let arguments = (words, products, length, chunks, modulus);
+            self.chunk_products.launch(stream, grid, arguments)?;
+            self.prefix_products(stream, field, products, products, rows)?;
+        }
+        let arguments = (words, out, products, length, chunks, modulus);
+        self.prefix_products.launch(stream, grid, arguments)
     }
 
     /// Copies `rows` rows of `length` words.
@@ -219,7 +263,8 @@ impl VectorKernels31 {
         refused: DeviceSlice<'_, u64>,
     ) -> Result<(), DeviceFault> {
         let WordDecodeRule { is_montgomery, reduce } = rule;
-        let (count, modulus) = (common_length(words, [])?, modulus_parameters(field));
+        let count = common_length(words, [])?;
+        let modulus = modulus_parameters(field);
         let arguments = (words, refused, count, is_montgomery.into(), reduce.into(), modulus);
         self.decode.launch(stream, word_grid(count)?, arguments)
     }

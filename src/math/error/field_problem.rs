@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Limit, Reason};
+use super::Reason;
 use crate::field::FieldId;
 
 /// What is wrong with a value.
@@ -167,31 +167,6 @@ pub enum FieldProblem {
     /// The stored object is not a matrix.
     #[error("the stored object is not a matrix")]
     NotMatrix,
-    /// The program's modelled time is too long; no step takes longer than this one.
-    #[error(
-        "the program would take {got_s} s by the server's model, and this step takes longest: at \
-         most {max_s} s are allowed (program_time_max_s)"
-    )]
-    ProgramTime {
-        /// The server's limit, in seconds.
-        max_s: u64,
-        /// The modelled time of the whole program, in seconds, rounded up.
-        got_s: u64,
-    },
-    /// The program needs more memory than a limit allows, however little else is in use; no step
-    /// takes more than this one.
-    #[error(
-        "the program would take {got} bytes with its inputs and outputs, and this step takes most: \
-         {limit} allows {max}"
-    )]
-    ProgramBytes {
-        /// Which limit.
-        limit: Limit,
-        /// The bytes that it allows.
-        max: u64,
-        /// The bytes of the whole call.
-        got: u64,
-    },
     /// The id of an object or upload is malformed, unknown or released.
     #[error("no object or upload has this id: check the id, or put it again")]
     UnknownId,
@@ -249,8 +224,6 @@ impl FieldProblem {
             | Self::UnsupportedField { .. }
             | Self::Rows { .. } => Reason::ValueType,
             Self::OtherGroup | Self::NotMatrix => Reason::ObjectKind,
-            Self::ProgramTime { .. } => Reason::ProgramTime,
-            Self::ProgramBytes { limit, .. } => limit.reason(),
             Self::UnknownId | Self::UnknownRegion | Self::ReleasedPages => Reason::ObjectUnknown,
         }
     }

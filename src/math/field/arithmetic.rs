@@ -1,4 +1,4 @@
-//! Arithmetic of a field, for code that computes in any of them.
+//! The elements of vectors, and the arithmetic of a field, for code that works over any of them.
 
 use zeroize::Zeroize;
 
@@ -11,6 +11,30 @@ pub trait VectorElements: Copy + Send + Sync + 'static {
 
     /// Which field it is.
     fn id(self) -> FieldId;
+}
+
+/// GF(2). An element of a vector is a word of 64 coefficients, the first one in the lowest bit.
+#[derive(Debug, Clone, Copy)]
+pub struct Gf2Words;
+
+impl VectorElements for Gf2Words {
+    type Element = u64;
+
+    fn id(self) -> FieldId {
+        FieldId::Gf2
+    }
+}
+
+/// Rows that are integers. An element is a limb of 32 bits, the lowest first.
+#[derive(Debug, Clone, Copy)]
+pub struct IntegerLimbs;
+
+impl VectorElements for IntegerLimbs {
+    type Element = u32;
+
+    fn id(self) -> FieldId {
+        FieldId::Integers
+    }
 }
 
 /// A field in which steps compute element by element. Values of the type hold what arithmetic needs

@@ -1,23 +1,20 @@
 //! The fields that vectors are over. Code that depends on a field takes it from the value.
 
 mod arithmetic;
-mod gf2;
-mod integers;
 mod prime31;
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
-pub use arithmetic::{Arithmetic, VectorElements};
-pub use gf2::Gf2Words;
-pub use integers::IntegerLimbs;
+pub use arithmetic::{Arithmetic, Gf2Words, IntegerLimbs, VectorElements};
 pub use prime31::{Element31, Extension, ExtensionField, Field31, Prime31};
 
 /// The field of a vector's elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum FieldId {
     /// The scalar field of BLS12-381, of order r.
+    #[default]
     Bls12381Fr,
     /// A field of prime order below 2^31.
     Prime31(Prime31),
@@ -61,6 +58,26 @@ impl FieldId {
             Self::Gf2 => "gf2",
             Self::Integers => "integers",
         }
+    }
+}
+
+impl FieldId {
+    /// The field with this name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        let primes = Prime31::ALL.iter().map(|prime| Self::from(*prime));
+        let fields = [Self::Bls12381Fr, Self::Gf2, Self::Integers];
+        fields.into_iter().chain(primes).find(|field| field.name() == name)
+    }
+
+    /// Reads a field, for `serde(deserialize_with)`: in formats that people read, by its name.
+    ///
+    /// Errors: those of the deserializer; no field has the name.
+    pub fn of_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if !deserializer.is_human_readable() {
+            return Self::deserialize(deserializer);
+        }
+        let name = String::deserialize(deserializer)?;
+        Self::of_name(&name).ok_or_else(|| D::Error::custom(format!("unknown field '{name}'")))
     }
 }
 

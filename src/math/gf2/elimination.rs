@@ -155,7 +155,8 @@ impl<'g> Elimination<'g> {
         steps: &[EliminationStep],
         goes_on: impl Fn() -> bool + Sync,
     ) -> Result<(), EliminationError> {
-        let (given, stopped) = (self.given, AtomicBool::new(false));
+        let given = self.given;
+        let stopped = AtomicBool::new(false);
         let later = self.rows.0.par_iter_mut().enumerate().skip(strip + 1);
         later.for_each_init(StepTables::new, |tables, (at, lines)| {
             if stopped.load(Ordering::Relaxed) || !goes_on() {
@@ -177,7 +178,8 @@ impl<'g> Elimination<'g> {
         let present = given.iter().fold(0, |present, (column, _)| present | 1 << column);
         pivots.replace(present, &words);
 
-        let (lines, leading) = (&self.rows.0[strip], &mut self.leading);
+        let lines = &self.rows.0[strip];
+        let leading = &mut self.leading;
         let all = u64::MAX >> (64 - columns);
         let mut coefficients = Zeroizing::new(vec![0; lines.len()]);
         let mut promotions = Vec::new();

@@ -4,10 +4,7 @@ use std::{fmt, mem};
 
 use zeroize::Zeroizing;
 
-use super::{
-    limits::{COLUMNS_MAX, MATRIX_BYTES_MAX, ROWS_MAX},
-    problem::MatrixSizeError,
-};
+use super::problem::{COLUMNS_MAX, MATRIX_BYTES_MAX, MatrixSizeError, ROWS_MAX};
 
 /// The number of rows of a matrix that has this many words; 0 if it has no columns.
 pub fn rows_of_words(words: u64, columns: u64) -> u64 {

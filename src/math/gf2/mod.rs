@@ -15,7 +15,6 @@
 mod echelon;
 mod elimination;
 pub mod files;
-mod limits;
 mod line;
 mod matrix;
 mod problem;
@@ -31,9 +30,10 @@ pub use echelon::{Echelon, echelon, echelon_by, rank};
 pub use elimination::{
     EliminationProgress, LeadingColumns, MatrixElimination, ReducedRows, pivot_order,
 };
-pub use limits::{COLUMNS_MAX, MATRIX_BYTES_MAX, ROWS_MAX};
 pub use matrix::{BitMatrix, rows_of_words};
-pub use problem::{BadPivot, EliminationError, MatrixSizeError};
+pub use problem::{
+    BadPivot, COLUMNS_MAX, EliminationError, MATRIX_BYTES_MAX, MatrixSizeError, ROWS_MAX,
+};
 pub use reduce::{Reduction, reduce, reduce_by};
 
 /// Bytes of memory that [`reduce`] and [`echelon`] take for a matrix, in addition to their

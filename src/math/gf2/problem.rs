@@ -1,6 +1,11 @@
-//! Why matrices are refused, and why an elimination ends early.
+//! The limits of matrices, why matrices are refused, and why an elimination ends early.
 
-use super::limits::{COLUMNS_MAX, MATRIX_BYTES_MAX, ROWS_MAX};
+/// The maximum number of rows.
+pub const ROWS_MAX: u64 = 1 << 24;
+/// The maximum number of columns.
+pub const COLUMNS_MAX: u64 = 1 << 20;
+/// The maximum memory of a matrix in bytes.
+pub const MATRIX_BYTES_MAX: u64 = 1 << 34;
 
 /// Why numbers and words are not a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

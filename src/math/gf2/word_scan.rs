@@ -111,7 +111,8 @@ impl WordPivots {
             for value in (1_usize << bit..256).step_by(2 << bit) {
                 table[value] = if is_present {
                     let rest = table[value ^ usize::from((word >> (8 * at)) as u8)];
-                    let (sum, pivots) = (rest.sum ^ word, rest.pivots | 1 << bit);
+                    let sum = rest.sum ^ word;
+                    let pivots = rest.pivots | 1 << bit;
                     ByteStep { sum, pivots, ..rest }
                 } else if self.unpivoted == Unpivoted::Stop {
                     ByteStep { stops: true, ..ByteStep::default() }

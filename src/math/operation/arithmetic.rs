@@ -10,6 +10,7 @@ use crate::{
 
 /// What is computed from the elements a, b and c of the inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PointwiseOperation {
     /// a + b
     Add,
@@ -38,6 +39,7 @@ impl PointwiseOperation {
 
 /// Computes each element from the elements at the same index of vectors of the same shape.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PointwiseStep {
     /// What is computed.
     pub operation: PointwiseOperation,
@@ -74,6 +76,7 @@ impl StepKind for PointwiseStep {
 
 /// Adds multiples of vectors of the same shape.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LinearCombinationStep {
     /// The vectors.
     pub inputs: Vec<ValueId>,
@@ -98,6 +101,37 @@ impl StepKind for LinearCombinationStep {
         }
         Constant::check_all(&self.factors, shape.field(), "factors")?;
         Ok(ValueType::Vector(shape))
+    }
+
+    fn is_row_by_row(&self) -> bool {
+        true
+    }
+
+    fn can_overwrite(&self, _: usize) -> bool {
+        true
+    }
+}
+
+/// Multiplies the elements of each row up to each of them: element i of the result is the product
+/// of elements 0 to i.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrefixProductStep {
+    /// The vector.
+    pub input: ValueId,
+}
+
+impl StepKind for PrefixProductStep {
+    fn name(&self) -> &'static str {
+        "prefix_product"
+    }
+
+    fn inputs(&self) -> StepInputs<'_> {
+        StepInputs::One(&self.input)
+    }
+
+    fn infer(&self, inputs: &[ValueType]) -> Result<ValueType, StepProblem> {
+        shapes::field_vector(inputs).map(ValueType::Vector)
     }
 
     fn is_row_by_row(&self) -> bool {

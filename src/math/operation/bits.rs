@@ -11,6 +11,7 @@ use crate::{
 
 /// Reduces the rows of a matrix of bits by pivot rows, and promotes rows to pivots.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Gf2ReduceStep {
     /// The pivots, and the rows to reduce.
     pub inputs: [ValueId; 2],
@@ -49,6 +50,7 @@ impl StepKind for Gf2ReduceStep {
 
 /// Computes the reduced row echelon form of a matrix of bits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Gf2EchelonStep {
     /// The matrix.
     pub input: ValueId,

@@ -21,6 +21,7 @@ pub const PRODUCT_LIMBS_MAX: u64 = 1 << 26;
 
 /// Multiplies integers, row by row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct IntMulStep {
     /// Two values.
     pub inputs: Vec<ValueId>,
@@ -73,6 +74,7 @@ impl StepKind for IntMulStep {
 
 /// Adds multiples of integers, row by row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct IntSumStep {
     /// The integers.
     pub inputs: Vec<ValueId>,

@@ -26,8 +26,9 @@ pub type OperationProgram = Program<Operation>;
 /// Declares [`Operation`] and finds what a step's kind can do.
 macro_rules! operations {
     ($($variant:ident $name:ident $step:ident,)+) => {
-        /// A step of any kind.
+        /// A step of any kind, as workers get it and as files of programs are read.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
         #[allow(missing_docs)]
         pub enum Operation { $($variant($step)),+ }
 
@@ -88,6 +89,7 @@ macro_rules! with_operations {
             IntMul int_mul IntMulStep,
             IntSum int_sum IntSumStep,
             Reshape reshape ReshapeStep,
+            PrefixProduct prefix_product PrefixProductStep,
         }
     };
 }

@@ -14,6 +14,7 @@ use crate::{
 
 /// Computes the sum of `input[i] * bases[offset + i]` for each row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MsmStep {
     /// The scalars.
     pub input: ValueId,
@@ -71,6 +72,7 @@ impl StepKind for MsmStep {
 ///
 /// Its shape is part of the step, so that types and times are known without the matrix.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SparseProductStep {
     /// The vector.
     pub input: ValueId,

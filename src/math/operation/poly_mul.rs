@@ -11,6 +11,7 @@ use crate::{
 
 /// Multiplies polynomials, row by row: as a whole, or modulo `X^n - 1` or `X^n + 1`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PolyMulStep {
     /// Two values.
     pub inputs: Vec<ValueId>,
@@ -55,7 +56,8 @@ impl StepKind for PolyMulStep {
         let sizes = ProductSizes::new(shapes[0], shapes[1], self.reduction);
         let product = shapes[0].with_length(sizes.reduced).map_err(refused)?;
         if sizes.lg_transform().is_none() {
-            let (field, got) = (product.field(), sizes.full);
+            let field = product.field();
+            let got = sizes.full;
             let problem = FieldProblem::ProductTooLong { field, max: sizes.max, got };
             return Err(StepProblem::field("inputs", problem));
         }
@@ -69,6 +71,7 @@ impl StepKind for PolyMulStep {
 
 /// The polynomial that products are reduced by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PolyReduction {
     /// None: the whole product.
     #[default]
@@ -135,7 +138,8 @@ impl ProductSizes {
         let degree = reduction.degree();
         let [a, b] = [a, b].map(|shape| shape.length().min(degree.unwrap_or(u64::MAX)));
         let full = a + b - 1;
-        let (reduced, max) = (degree.unwrap_or(full), 1 << field.two_adicity());
+        let reduced = degree.unwrap_or(full);
+        let max = 1 << field.two_adicity();
         Self { field, reduction, a, b, full, reduced, max }
     }
 

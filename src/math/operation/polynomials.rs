@@ -12,6 +12,7 @@ use crate::{
 
 /// Transforms each row of a vector. Shorter rows are padded with zeros.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NttStep {
     /// The vector.
     pub input: ValueId,
@@ -62,6 +63,7 @@ impl StepKind for NttStep {
 
 /// Evaluates each row, the coefficients of a polynomial, at a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct EvaluateStep {
     /// The coefficients.
     pub input: ValueId,
@@ -93,6 +95,7 @@ impl StepKind for EvaluateStep {
 
 /// Divides each row, the coefficients of a polynomial f: (f - f(point)) / (X - point).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DivideByLinearStep {
     /// The coefficients.
     pub input: ValueId,
@@ -125,6 +128,7 @@ impl StepKind for DivideByLinearStep {
 
 /// Divides evaluations on a coset by the vanishing polynomial X^n - 1 of the domain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DivideByVanishingStep {
     /// The evaluations.
     pub input: ValueId,

@@ -10,6 +10,7 @@ use crate::{
 
 /// Takes a range of each row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SliceStep {
     /// The vector.
     pub input: ValueId,
@@ -47,6 +48,7 @@ impl StepKind for SliceStep {
 
 /// Appends vectors with the same number of rows, row by row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ConcatStep {
     /// The vectors, in the order of their elements.
     pub inputs: Vec<ValueId>,
@@ -75,6 +77,7 @@ impl StepKind for ConcatStep {
 
 /// Appends zeros to each row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PadStep {
     /// The vector.
     pub input: ValueId,
@@ -107,6 +110,7 @@ impl StepKind for PadStep {
 
 /// Regroups the elements of a vector into another number of rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ReshapeStep {
     /// The vector.
     pub input: ValueId,

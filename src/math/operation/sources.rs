@@ -12,8 +12,10 @@ use crate::{
 
 /// Makes a vector of the next input of the call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct InputStep {
     /// The field of the elements.
+    #[serde(default, deserialize_with = "FieldId::of_text")]
     pub field: FieldId,
     /// The number of rows.
     pub rows: u32,
@@ -46,8 +48,10 @@ const ELEMENTS_MAX: usize = 1024;
 
 /// Makes one row of elements that are part of the program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ConstantStep {
     /// The field of the elements.
+    #[serde(default, deserialize_with = "FieldId::of_text")]
     pub field: FieldId,
     /// The elements of the row.
     pub elements: Vec<Constant>,
@@ -75,12 +79,15 @@ impl StepKind for ConstantStep {
 
 /// Makes one row: first, first * base, first * base^2, ...
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PowersStep {
     /// The field of the elements.
+    #[serde(default, deserialize_with = "FieldId::of_text")]
     pub field: FieldId,
     /// The factor between neighbours.
     pub base: Constant,
     /// The first element.
+    #[serde(default = "Constant::one_in_text")]
     pub first: Constant,
     /// Number of elements.
     pub length: u64,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{ExternalOperand, Liveness, Program, StepKind, ValueId, ValueType};
 use crate::{
     curve::scalars::ScalarEncoding,
-    error::{Error, FieldProblem, Result},
+    error::{FieldProblem, InputError, Result},
     field::FieldId,
 };
 
@@ -17,6 +17,20 @@ pub struct InputSpec {
     pub encoding: ScalarEncoding,
     /// Number of elements of all rows.
     pub count: u64,
+    /// Whether integers of the modulus and above are reduced; else they are refused.
+    pub reduce: bool,
+}
+
+impl InputSpec {
+    /// Elements that are not reduced.
+    pub const fn new(encoding: ScalarEncoding, count: u64) -> Self {
+        Self { encoding, count, reduce: false }
+    }
+
+    /// Bytes of all elements.
+    pub const fn bytes(&self) -> u64 {
+        self.count * self.encoding.width() as u64
+    }
 }
 
 /// A value that a call wants.
@@ -60,7 +74,8 @@ pub fn check_call<K: StepKind>(
     inputs: &[InputSpec],
     outputs: &[OutputSpec],
 ) -> Result<()> {
-    let (mut count, got) = (0, inputs.len() as u64);
+    let mut count = 0;
+    let got = inputs.len() as u64;
     for (number, value) in program.operands(ExternalOperand::Input).enumerate() {
         count += 1;
         let (Some(input), Some(ValueType::Vector(shape))) =
@@ -68,7 +83,7 @@ pub fn check_call<K: StepKind>(
         else {
             continue;
         };
-        let refused = |problem| Err(Error::element("inputs", number as u64, problem));
+        let refused = |problem| Err(InputError::element("inputs", number as u64, problem));
         if input.count != shape.elements() {
             let (expected, got) = (shape.elements(), input.count);
             return refused(FieldProblem::Length { expected, got });
@@ -82,10 +97,10 @@ pub fn check_call<K: StepKind>(
         }
     }
     if count != got {
-        return Err(Error::field("inputs", FieldProblem::Length { expected: count, got }));
+        return Err(InputError::field("inputs", FieldProblem::Length { expected: count, got }));
     }
     for (index, output) in outputs.iter().enumerate() {
-        let refused = |problem| Err(Error::element("outputs", index as u64, problem));
+        let refused = |problem| Err(InputError::element("outputs", index as u64, problem));
         match (program.value_type(output.value), output.kind) {
             (None, _) => return refused(FieldProblem::NoSuchStep),
             (Some(ValueType::Points(_)), OutputKind::Elements) => {

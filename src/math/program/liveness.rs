@@ -1,7 +1,7 @@
 //! Which values a run holds at which step.
 
 use super::{ExternalOperand, OUTPUTS_MAX, Program, StepKind, ValueId, ValueType};
-use crate::error::{Error, FieldProblem, Result};
+use crate::error::{FieldProblem, InputError, Result};
 
 /// The memory that a step's result takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +134,7 @@ impl Liveness {
 }
 
 fn check_outputs<K: StepKind>(program: &Program<K>, outputs: &[ValueId]) -> Result<()> {
-    let refused = |problem| Err(Error::field("outputs", problem));
+    let refused = |problem| Err(InputError::field("outputs", problem));
     if outputs.is_empty() {
         return refused(FieldProblem::Missing);
     }
@@ -142,7 +142,7 @@ fn check_outputs<K: StepKind>(program: &Program<K>, outputs: &[ValueId]) -> Resu
         return refused(FieldProblem::too_long(OUTPUTS_MAX, outputs.len()));
     }
     match outputs.iter().position(|output| output.index() >= program.steps().len()) {
-        Some(index) => Err(Error::element("outputs", index as u64, FieldProblem::NoSuchStep)),
+        Some(index) => Err(InputError::element("outputs", index as u64, FieldProblem::NoSuchStep)),
         None => Ok(()),
     }
 }

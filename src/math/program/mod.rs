@@ -13,7 +13,7 @@ pub use liveness::{Liveness, ResultMemory};
 pub use step::{ExternalOperand, StepInputs, StepKind, StepProblem};
 pub use value::{PointsShape, ROWS_MAX, VALUE_ELEMENTS_MAX, ValueId, ValueType, VectorShape};
 
-use crate::error::{Error, FieldProblem, Result};
+use crate::error::{FieldProblem, InputError, Result};
 
 /// The maximum number of steps of a program.
 pub const STEPS_MAX: usize = 1024;
@@ -35,9 +35,9 @@ pub struct Program<K> {
 impl<K: StepKind> Program<K> {
     /// A program of these steps.
     ///
-    /// Errors: `Invalid` for the list of steps; `Step` for the first step that is wrong.
+    /// Errors: `Invalid` for the list of steps, or for the first step that is wrong.
     pub fn new(steps: Vec<K>) -> Result<Self> {
-        let refused = |problem| Err(Error::field("program.steps", problem));
+        let refused = |problem| Err(InputError::field("program.steps", problem));
         if steps.is_empty() {
             return refused(FieldProblem::Missing);
         }
@@ -87,13 +87,16 @@ impl<K: StepKind> Program<K> {
     }
 
     /// A problem of the step that makes `value`.
-    pub fn step_error(&self, value: ValueId, problem: StepProblem) -> Error {
+    pub fn step_error(&self, value: ValueId, problem: StepProblem) -> InputError {
         problem.of_step(value.index(), self.steps[value.index()].name())
     }
 }
 
 /// The type of the value that `step` makes from values of the types `earlier`.
-fn infer<K: StepKind>(step: &K, earlier: &[ValueType]) -> Result<ValueType, StepProblem> {
+pub(crate) fn infer<K: StepKind>(
+    step: &K,
+    earlier: &[ValueType],
+) -> Result<ValueType, StepProblem> {
     let inputs = step.inputs();
     let count = inputs.ids().len();
     if count > LIST_INPUTS_MAX {

@@ -3,7 +3,7 @@
 use std::slice;
 
 use super::{ValueId, ValueType};
-use crate::error::{Error, FieldProblem, StepField};
+use crate::error::{FieldPath, FieldProblem, InputError, StepField};
 
 /// A kind of step: what it reads and makes.
 pub trait StepKind {
@@ -115,12 +115,9 @@ impl StepProblem {
     }
 
     /// The error of step number `step`, whose kind has the name `operation`.
-    pub const fn of_step(self, step: usize, operation: &'static str) -> Error {
+    pub const fn of_step(self, step: usize, operation: &'static str) -> InputError {
         let Self { field, index, problem } = self;
-        Error::Step {
-            field: StepField { step: step as u32, operation, name: field },
-            index,
-            problem,
-        }
+        let path = FieldPath::Step(StepField { step: step as u32, operation, name: field });
+        InputError::Invalid { path, index, problem }
     }
 }

@@ -6,8 +6,7 @@ use ark_ff::PrimeField;
 use rayon::prelude::*;
 
 use super::{
-    bad_matrix::BadMatrix,
-    matrix::{MatrixOwner, SparseMatrix, SparseTerm},
+    matrix::{BadMatrix, MatrixOwner, SparseMatrix, SparseTerm},
     shape::{SparseShape, UNIT_COEFFICIENTS},
 };
 use crate::{curve::Fr, error::FieldProblem};

@@ -3,9 +3,8 @@
 use std::ops::Range;
 
 use super::{
-    bad_matrix::BadMatrix,
     check::{check_coefficients, check_row_ends, check_terms},
-    matrix::SparseTerm,
+    matrix::{BadMatrix, SparseTerm},
     shape::SparseShape,
 };
 use crate::{

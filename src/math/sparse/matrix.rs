@@ -1,4 +1,4 @@
-//! A matrix, whose memory jobs share.
+//! A matrix, whose memory jobs share, and what may be wrong with one.
 
 use std::{
     fmt,
@@ -9,11 +9,11 @@ use std::{
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{
-    bad_matrix::BadMatrix,
-    shape::{SparseShape, UNIT_COEFFICIENTS},
+use super::shape::{SparseShape, UNIT_COEFFICIENTS};
+use crate::{
+    curve::{Fr, layout},
+    error::FieldProblem,
 };
-use crate::curve::{Fr, layout};
 
 /// An entry of a row: its column, and the index of its coefficient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
@@ -178,5 +178,28 @@ impl WeakMatrix {
     /// Whether this is the memory of `matrix`.
     pub fn is_of(&self, matrix: &SparseMatrix) -> bool {
         self.0.ptr_eq(&Arc::downgrade(&matrix.owner))
+    }
+}
+
+/// What is wrong with a matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{part}{at}: {problem}", at = self.suffix())]
+pub struct BadMatrix {
+    /// `coefficients`, `terms` or `row_ends`; `matrix` for the whole.
+    pub part: &'static str,
+    /// The index of the element that is wrong; `None` for the whole part.
+    pub index: Option<u64>,
+    /// What is wrong.
+    pub problem: FieldProblem,
+}
+
+impl BadMatrix {
+    fn length(shape: SparseShape, got: usize) -> Self {
+        let problem = FieldProblem::Length { expected: shape.bytes(), got: got as u64 };
+        Self { part: "matrix", index: None, problem }
+    }
+
+    fn suffix(&self) -> String {
+        self.index.map_or_else(String::new, |index| format!("[{index}]"))
     }
 }

@@ -1,7 +1,6 @@
 //! Sparse matrices over Fr, as stored objects, engines and provers share them: one layout in
 //! memory, in files and in messages.
 
-mod bad_matrix;
 mod builder;
 mod check;
 mod checker;
@@ -10,10 +9,9 @@ mod matrix;
 mod product;
 mod shape;
 
-pub use bad_matrix::BadMatrix;
 pub use builder::{SparseBuilder, SparseProblem};
 pub use check::check;
 pub use checker::MatrixChecker;
 pub use content_hash::{content_hash, content_hasher};
-pub use matrix::{MatrixOwner, SparseMatrix, SparseTerm, WeakMatrix};
+pub use matrix::{BadMatrix, MatrixOwner, SparseMatrix, SparseTerm, WeakMatrix};
 pub use shape::{MINUS_ONE, ONE, SparseShape, UNIT_COEFFICIENTS};

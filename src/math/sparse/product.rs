@@ -57,7 +57,8 @@ impl SparseMatrix {
     /// The end of the longest run of rows from `start` on with at most `terms` terms and at most
     /// `terms` rows.
     fn rows_end(&self, start: usize, terms: usize) -> usize {
-        let (first, rest) = (self.terms_of(0..start).end, &self.row_ends()[start..]);
+        let first = self.terms_of(0..start).end;
+        let rest = &self.row_ends()[start..];
         let rest = &rest[..rest.len().min(terms)];
         start + rest.partition_point(|end| *end as usize - first <= terms)
     }
@@ -122,7 +123,8 @@ struct SparseFactors<'a> {
 impl SparseFactors<'_> {
     /// `product` has one element per row of `rows`, which are not empty.
     fn multiply(&self, rows: Range<usize>, product: &mut [Fr]) {
-        let (start, ends) = (self.start(rows.start), &self.row_ends[rows.clone()]);
+        let start = self.start(rows.start);
+        let ends = &self.row_ends[rows.clone()];
         let terms = start..ends[ends.len() - 1] as usize;
         if ends.len() == 1 {
             product[0] = self.sum_in_parallel(terms);

@@ -1,22 +1,14 @@
 //! Conversion of scalars between text or 32 bytes big-endian and 32 bytes little-endian.
 
-use ark_ff::{BigInt, BigInteger, PrimeField};
+use ark_ff::{BigInt, PrimeField};
 use zeroize::Zeroizing;
 
 use super::FormatError;
 use crate::curve::Fr;
+pub use crate::curve::scalars::Notation;
 
 /// Bytes of a scalar.
 pub const SCALAR_BYTES: usize = 32;
-
-/// Notation of integers in text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Notation {
-    /// At most 64 hex digits, most significant first, with or without `0x`.
-    Hex,
-    /// Decimal digits with an optional minus: -1 is r - 1.
-    Decimal,
-}
 
 /// Reads integers separated by white space.
 ///
@@ -28,14 +20,11 @@ pub fn parse(radix: Notation, text: &str, reduce: bool) -> Result<Zeroizing<Vec<
     let count = text.split_ascii_whitespace().count();
     let mut out = Zeroizing::new(Vec::with_capacity(count * SCALAR_BYTES));
     for (index, word) in text.split_ascii_whitespace().enumerate() {
-        let limbs = match radix {
-            Notation::Hex => hex_limbs(word),
-            Notation::Decimal => decimal_limbs(word),
-        };
-        let limbs = limbs.and_then(|limbs| match reduce || BigInt(limbs) < Fr::MODULUS {
-            true => Ok(limbs),
-            false => Err("not less than r (--reduce reduces it modulo r)"),
-        });
+        let limbs =
+            radix.limbs(word).and_then(|limbs| match reduce || BigInt(limbs) < Fr::MODULUS {
+                true => Ok(limbs),
+                false => Err("not less than r (--reduce reduces it modulo r)"),
+            });
         let limbs = limbs.map_err(|problem| FormatError::Element {
             field: "scalars",
             index,
@@ -109,53 +98,4 @@ fn push_decimal(text: &mut String, scalar: &[u8]) {
             text.push(char::from_digit(digit as u32, 10).expect("below 10"));
         }
     }
-}
-
-type ScalarLimbs = [u64; 4];
-
-fn hex_limbs(word: &str) -> Result<ScalarLimbs, &'static str> {
-    let digits = word.strip_prefix("0x").unwrap_or(word).as_bytes();
-    if digits.is_empty() || digits.len() > 2 * SCALAR_BYTES {
-        return Err("expected 1 to 64 hex digits");
-    }
-    let mut limbs = [0; 4];
-    for (place, &digit) in digits.iter().rev().enumerate() {
-        let value = char::from(digit).to_digit(16).ok_or("expected 1 to 64 hex digits")?;
-        limbs[place / 16] |= u64::from(value) << (4 * (place % 16));
-    }
-    Ok(limbs)
-}
-
-fn decimal_limbs(word: &str) -> Result<ScalarLimbs, &'static str> {
-    let digits = word.strip_prefix('-').unwrap_or(word);
-    if digits.is_empty() {
-        return Err("expected decimal digits");
-    }
-    let mut limbs = [0_u64; 4];
-    for digit in digits.chars() {
-        let mut carry = u128::from(digit.to_digit(10).ok_or("expected decimal digits")?);
-        for limb in &mut limbs {
-            let wide = u128::from(*limb) * 10 + carry;
-            *limb = wide as u64;
-            carry = wide >> 64;
-        }
-        if carry != 0 {
-            return Err("does not fit 256 bits");
-        }
-    }
-    if word.starts_with('-') { negate(limbs) } else { Ok(limbs) }
-}
-
-/// r - limbs; 0 for 0.
-fn negate(limbs: ScalarLimbs) -> Result<ScalarLimbs, &'static str> {
-    let value = BigInt(limbs);
-    if value.is_zero() {
-        return Ok(limbs);
-    }
-    if value >= Fr::MODULUS {
-        return Err("not greater than -r");
-    }
-    let mut difference = Fr::MODULUS;
-    difference.sub_with_borrow(&value);
-    Ok(difference.0)
 }

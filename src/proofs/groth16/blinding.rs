@@ -8,7 +8,7 @@ use ark_std::rand::Rng;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use super::{key::KeyPoints, product_sum::product_sum};
-use crate::client::{Fr, G1Affine, G1Projective, G2Affine, G2Projective};
+use crate::curve::{Fr, G1Affine, G1Projective, G2Affine, G2Projective};
 
 /// The random numbers that hide the witness. They are not sent to the server.
 #[derive(Clone, Copy, Zeroize)]
@@ -48,7 +48,8 @@ pub struct BlindedDelta {
 
 impl BlindedDelta {
     pub fn new(points: &KeyPoints, blinding: &Blinding) -> Self {
-        let (delta, &Blinding { r, s }) = (points.delta_g1, blinding);
+        let delta = points.delta_g1;
+        let &Blinding { r, s } = blinding;
         let rs = delta * (r * s);
         Self { blinding: *blinding, r: delta * r, s: delta * s, s_g2: points.delta_g2 * s, rs }
     }

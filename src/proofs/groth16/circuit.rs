@@ -7,7 +7,7 @@ use ark_relations::gr1cs::{
 use zeroize::Zeroizing;
 
 use super::{ConstraintMatrices, Groth16Error};
-use crate::client::Fr;
+use crate::curve::Fr;
 
 /// A circuit with its values.
 pub struct SynthesizedCircuit {

@@ -7,7 +7,10 @@ use tokio::sync::oneshot;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use super::{blinding::AssignmentSums, program::ProofProgram};
-use crate::client::{G1Projective, G2Projective, ProgramRun};
+use crate::{
+    curve::{G1Projective, G2Projective},
+    runner::NewRun,
+};
 
 /// The sums over the assignments only: one of each for every proof.
 #[derive(Default, Zeroize, ZeroizeOnDrop)]
@@ -42,7 +45,7 @@ impl EarlySumsSender {
     }
 
     /// Makes a run return these sums, and send them to the receiver as soon as they are known.
-    pub fn listen<'a>(&'a self, run: ProgramRun<'a>, program: &ProofProgram) -> ProgramRun<'a> {
+    pub fn listen<'a, I>(&'a self, run: NewRun<'a, I>, program: &ProofProgram) -> NewRun<'a, I> {
         run.send_points_early(program.a, |a| self.collect(|sums| sums.a = a))
             .send_points_early(program.b_g1, |b_g1| self.collect(|sums| sums.b_g1 = b_g1))
             .send_points_early(program.b_g2, |b_g2| self.collect(|sums| sums.b_g2 = b_g2))

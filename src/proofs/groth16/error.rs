@@ -1,17 +1,21 @@
 //! Why a key cannot be registered, or a proof cannot be made.
 
+use std::error::Error;
+
 use ark_relations::gr1cs::SynthesisError;
 
 use super::{WeakKey, files::ProofFileError};
-use crate::client::ClientError;
+
+/// An error of the type of the runner, such as `ClientError`.
+pub type RunnerError = Box<dyn Error + Send + Sync>;
 
 /// Errors of Groth16.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Groth16Error {
-    /// A call has failed.
+    /// A call of the runner has failed, with an error of its type.
     #[error(transparent)]
-    Client(#[from] ClientError),
+    Run(RunnerError),
     /// A file is invalid.
     #[error(transparent)]
     File(#[from] ProofFileError),
@@ -64,14 +68,14 @@ pub enum Groth16Error {
     /// Proofs of the key prove nothing, do not hide the witness, or do not verify.
     #[error(transparent)]
     WeakKey(#[from] WeakKey),
-    /// A part of the key or of the constraint system cannot be put on the server.
+    /// A part of the key or of the constraint system cannot be put.
     #[error("cannot put {part} on the server: {error}")]
     Part {
         /// The part: a field of the key such as `a_query`, `matrix a`, `matrix b`,
         /// `variables of a` or `variables of b`.
         part: &'static str,
         /// Why the call has failed.
-        error: ClientError,
+        error: RunnerError,
     },
     /// The server can never store all parts of the key.
     #[error("the key takes {needed} bytes, but the server stores at most {max} (store_bytes_max)")]
@@ -97,4 +101,11 @@ pub enum Groth16Error {
         /// The constraint's index.
         index: usize,
     },
+}
+
+impl Groth16Error {
+    /// A failed call of a runner.
+    pub(super) fn run(error: impl Error + Send + Sync + 'static) -> Self {
+        Self::Run(Box::new(error))
+    }
 }

@@ -1,4 +1,4 @@
-//! A proving key on a server.
+//! A proving key that a runner keeps.
 
 use std::sync::Arc;
 
@@ -13,22 +13,26 @@ use super::{
     program::{ProofProgram, domain_lg},
     weak_key::check_proving_key,
 };
-use crate::client::{Client, G1Affine, G2Affine, PutOptions};
+use crate::{
+    curve::{G1Affine, G2Affine},
+    runner::{ProgramRunner, PutOptions},
+};
 
-/// A proving key and the constraint system that it belongs to, which a server has.
+/// A proving key and the constraint system that it belongs to, which a runner has: a server, a
+/// fleet, or the engine in this process.
 #[derive(Debug, Clone)]
 pub struct Groth16Key {
     pub(super) matrices: Arc<ConstraintMatrices>,
     pub(super) objects: KeyObjects,
     pub(super) lg_n: u32,
-    /// The program for one proof, which the server stores.
+    /// The program for one proof, which the runner stores.
     pub(super) single: ProofProgram,
     pub(super) points: KeyPoints,
     pub(super) verifying_key: Arc<VerifyingKey<Bls12_381>>,
     new: NewParts,
 }
 
-/// The points of a key that blind proofs. The server does not keep them.
+/// The points of a key that blind proofs. The runner does not keep them.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyPoints {
     pub alpha_g1: G1Affine,
@@ -39,28 +43,27 @@ pub struct KeyPoints {
 }
 
 impl Groth16Key {
-    /// Sends the key's points, the constraint system and the program of a proof, unless the server
-    /// has them. Variables whose points are infinity are left out of the sums over A and B if they
+    /// Puts the key's points, the constraint system and the program of a proof, unless a server has
+    /// them. Variables whose points are infinity are left out of the sums over A and B if they
     /// are at least an eighth of all variables. An error releases the parts that were new.
     ///
     /// A key of another constraint system with the same lengths is accepted, but
     /// [`Groth16Prover::with_check`](super::Groth16Prover::with_check) refuses its proofs.
     ///
     /// Errors: `Length` if the key does not belong to the constraint system; `WeakKey`; `Empty`;
-    /// `TooLarge`; `StoreTooSmall`; `Part` with the errors of [`Client::put_bases`] and
-    /// [`Client::put_matrix`]; those of [`Client::put_program`].
-    pub async fn register(
-        client: &Client,
+    /// `TooLarge`; `StoreTooSmall`; `Part` with the runner's error; `Run`.
+    pub async fn register<R: ProgramRunner>(
+        runner: &R,
         key: &ProvingKey<Bls12_381>,
         matrices: ConstraintMatrices,
     ) -> Result<Self, Groth16Error> {
-        Self::register_with(client, PutOptions::default(), key, matrices).await
+        Self::register_with(runner, PutOptions::default(), key, matrices).await
     }
 
     /// Like [`Self::register`], with persistence, progress over all parts, a deadline for each, or
     /// a label of at most 100 bytes, which the name of each part follows.
-    pub async fn register_with(
-        client: &Client,
+    pub async fn register_with<R: ProgramRunner>(
+        runner: &R,
         options: PutOptions,
         key: &ProvingKey<Bls12_381>,
         matrices: ConstraintMatrices,
@@ -68,17 +71,19 @@ impl Groth16Key {
         matrices.check_provable()?;
         let lg_n = domain_lg(&matrices)?;
         check_key(key, &matrices, lg_n)?;
-        let mut upload = KeyUpload::begin(client, options).await?;
+        let mut upload = KeyUpload::begin(runner, options).await?;
         let put = async {
             let objects = KeyObjects::put(&mut upload, key, &matrices).await?;
-            let mut single = ProofProgram::new(&matrices, &objects, lg_n, 1)?;
-            single.program = client.put_program(&single.program).await?;
+            let single = ProofProgram::new(&matrices, &objects, lg_n, 1);
+            let mut single = single.map_err(|error| Groth16Error::run(R::Error::from(error)))?;
+            let stored = runner.store_program(&single.program).await;
+            single.program = stored.map_err(Groth16Error::run)?;
             Ok((objects, single))
         };
         let (objects, single) = match put.await {
             Ok(put) => put,
             Err(error) => {
-                upload.new.release(client).await;
+                upload.new.release(runner).await;
                 return Err(error);
             }
         };
@@ -89,15 +94,16 @@ impl Groth16Key {
             delta_g1: key.delta_g1,
             delta_g2: key.vk.delta_g2,
         };
-        let (verifying_key, new) = (key.vk.clone().into(), upload.new);
+        let verifying_key = key.vk.clone().into();
+        let new = upload.new;
         let matrices = matrices.into();
         Ok(Self { matrices, objects, lg_n, single, points, verifying_key, new })
     }
 
-    /// Releases the parts that the server did not have before [`Self::register`], for example
+    /// Releases the parts that a server did not have before [`Self::register`], for example
     /// because no proof verifies. Other keys that were registered since may use them, too.
-    pub async fn discard(self, client: &Client) {
-        self.new.release(client).await;
+    pub async fn discard<R: ProgramRunner>(self, runner: &R) {
+        self.new.release(runner).await;
     }
 
     /// The constraint system.
@@ -105,13 +111,13 @@ impl Groth16Key {
         &self.matrices
     }
 
-    /// What the server keeps of the key.
+    /// What the runner keeps of the key.
     #[doc(hidden)]
     pub fn objects(&self) -> &KeyObjects {
         &self.objects
     }
 
-    /// What the server does not keep of it.
+    /// What the runner does not keep of it.
     #[doc(hidden)]
     pub fn points(&self) -> &KeyPoints {
         &self.points

@@ -1,50 +1,39 @@
-//! Puts the parts of a key on a server, with progress over all of them.
+//! Puts the parts of a key, with progress over all of them.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, error::Error, sync::Arc};
 
 use super::Groth16Error;
 use crate::{
-    client::{
-        BasesHandle, BasesId, Client, ClientError, CurvePoint, MatrixHandle, MatrixId, Progress,
-        PutOptions,
-    },
+    builder::{ProgramBases, ProgramMatrix},
+    curve::points::CurvePoint,
+    runner::{ProgramRunner, Progress, PutOptions, StoreState},
     sparse::SparseMatrix,
 };
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum PartId {
-    Points(BasesId),
-    Matrix(MatrixId),
-}
-
-/// The parts of a key that a server did not have before.
+/// The ids of the parts of a key that a store did not have before.
 #[derive(Debug, Clone, Default)]
-pub struct NewParts(Vec<PartId>);
+pub struct NewParts(Vec<[u8; 32]>);
 
 /// The parts of a key that are put, one after another.
-pub struct KeyUpload<'a> {
-    client: &'a Client,
+pub struct KeyUpload<'a, R> {
+    runner: &'a R,
     options: PutOptions,
-    /// Bytes of the parts that the server has, and of all parts.
+    /// Bytes of the parts that the runner has, and of all parts.
     done: u64,
     total: u64,
-    /// Ids of the objects that the server has.
-    known: HashSet<PartId>,
+    /// Ids of the objects that the runner has.
+    known: HashSet<[u8; 32]>,
     /// Ids of those that this upload has put.
     pub new: NewParts,
-    /// Bytes that the server stores at most.
+    /// Bytes that the store of the runner holds at most.
     store_bytes: u64,
 }
 
 impl NewParts {
     /// Releases the parts: the key is of no use.
-    pub async fn release(self, client: &Client) {
+    pub async fn release<R: ProgramRunner>(self, runner: &R) {
         for id in self.0 {
-            let released = match id {
-                PartId::Points(id) => client.release(id).await,
-                PartId::Matrix(id) => client.release_matrix(id).await,
-            };
-            if let Err(error) = released {
+            if let Err(error) = runner.release_object(id).await {
                 tracing::debug!(%error, "parts of a refused key stay on the server");
                 break;
             }
@@ -52,23 +41,19 @@ impl NewParts {
     }
 }
 
-impl<'a> KeyUpload<'a> {
+impl<'a, R: ProgramRunner> KeyUpload<'a, R> {
     /// Errors: those of a call.
-    pub async fn begin(client: &'a Client, options: PutOptions) -> Result<Self, ClientError> {
-        let points = client.list(None).await?.into_iter().map(|info| PartId::Points(info.id));
-        let matrices = client.list_matrices().await?;
-        let matrices = matrices.into_iter().map(|info| PartId::Matrix(info.id));
-        let known = points.chain(matrices).collect();
-        let limits = client.info().await?.limits;
-        let store_bytes = limits.map_or(u64::MAX, |limits| limits.store_bytes);
+    pub async fn begin(runner: &'a R, options: PutOptions) -> Result<Self, Groth16Error> {
+        let state = runner.store_state().await.map_err(Groth16Error::run)?;
+        let StoreState { objects, bytes_max } = state;
         Ok(Self {
-            client,
+            runner,
             options,
             done: 0,
             total: 0,
-            known,
+            known: objects.into_iter().collect(),
             new: NewParts::default(),
-            store_bytes,
+            store_bytes: bytes_max.unwrap_or(u64::MAX),
         })
     }
 
@@ -88,11 +73,11 @@ impl<'a> KeyUpload<'a> {
         &mut self,
         part: &'static str,
         points: &[A],
-    ) -> Result<BasesHandle<A>, Groth16Error> {
-        let put = self.client.put_bases_with(self.options_of(part), points).await;
-        let handle = put.map_err(of_part(part))?;
-        self.end_part(PartId::Points(handle.info().id), size_of_val(points));
-        Ok(handle)
+    ) -> Result<ProgramBases<A>, Groth16Error> {
+        let put = self.runner.put_points(self.options_of(part), points).await;
+        let bases = put.map_err(of_part(part))?;
+        self.end_part(bases.object.id, size_of_val(points));
+        Ok(bases)
     }
 
     /// Errors: `Part`.
@@ -100,11 +85,11 @@ impl<'a> KeyUpload<'a> {
         &mut self,
         part: &'static str,
         matrix: &SparseMatrix,
-    ) -> Result<MatrixHandle, Groth16Error> {
-        let put = self.client.put_matrix_with(self.options_of(part), matrix).await;
-        let handle = put.map_err(of_part(part))?;
-        self.end_part(PartId::Matrix(handle.info().id), matrix.as_bytes().len());
-        Ok(handle)
+    ) -> Result<ProgramMatrix, Groth16Error> {
+        let put = self.runner.put_sparse(self.options_of(part), matrix).await;
+        let kept = put.map_err(of_part(part))?;
+        self.end_part(kept.object.id, matrix.as_bytes().len());
+        Ok(kept)
     }
 
     /// Errors: `Part`.
@@ -112,7 +97,7 @@ impl<'a> KeyUpload<'a> {
         &mut self,
         part: &'static str,
         selection: Option<SparseMatrix>,
-    ) -> Result<Option<MatrixHandle>, Groth16Error> {
+    ) -> Result<Option<ProgramMatrix>, Groth16Error> {
         let Some(selection) = selection else { return Ok(None) };
         self.put_matrix(part, &selection).await.map(Some)
     }
@@ -133,8 +118,8 @@ impl<'a> KeyUpload<'a> {
         }
     }
 
-    /// Parts that the server had are not sent, so they are counted when they end.
-    fn end_part(&mut self, id: PartId, bytes: usize) {
+    /// Parts that a server had are not sent, so they are counted when they end.
+    fn end_part(&mut self, id: [u8; 32], bytes: usize) {
         if self.known.insert(id) {
             self.new.0.push(id);
         }
@@ -145,6 +130,6 @@ impl<'a> KeyUpload<'a> {
     }
 }
 
-fn of_part(part: &'static str) -> impl Fn(ClientError) -> Groth16Error {
-    move |error| Groth16Error::Part { part, error }
+fn of_part<E: Error + Send + Sync + 'static>(part: &'static str) -> impl Fn(E) -> Groth16Error {
+    move |error| Groth16Error::Part { part, error: Box::new(error) }
 }

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::Groth16Error;
 use crate::{
-    client::Fr,
+    curve::Fr,
     sparse::{SparseBuilder, SparseMatrix, SparseProblem},
 };
 

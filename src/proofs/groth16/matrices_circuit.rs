@@ -5,7 +5,7 @@ use ark_relations::gr1cs::{
 };
 
 use super::ConstraintMatrices;
-use crate::client::Fr;
+use crate::curve::Fr;
 
 /// A circuit whose constraint system is the given one, with the same variables, rows and terms.
 #[derive(Clone, Copy)]

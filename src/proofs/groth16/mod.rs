@@ -1,5 +1,5 @@
-//! Groth16 proofs (Groth, 2016) in one call: the assignment goes to the server, and four sums come
-//! back.
+//! Groth16 proofs (Groth, 2016) in one call: the assignment goes to a server, a fleet or the engine
+//! in this process, and four sums come back.
 //!
 //! Proofs are those of the crate `ark-groth16`, byte for byte: the same key, constraint system,
 //! assignment and random numbers give the same proof. The blinding stays in this process.
@@ -28,14 +28,16 @@
 //! # Ok(()) }
 //! ```
 //!
-//! For many proofs, [`Groth16Prover::prove_circuits`] synthesizes the next circuit while the server
-//! computes a proof, and [`Groth16Prover::prove_batch`] makes small proofs in one call.
+//! Proofs are made in a runtime of tokio, also by an engine, which blocks the thread that polls.
+//!
+//! For many proofs, [`Groth16Prover::prove_circuits`] synthesizes the next circuit while a
+//! proof is computed, and [`Groth16Prover::prove_batch`] makes small proofs in one call.
 //!
 //! - `matrices`: the constraint system. `circuit`: constraint system and assignment of a circuit of
 //!   arkworks. `matrices_circuit`: the reverse, for keys of systems that were read.
-//! - `key`: a key on a server; `objects`: the points and matrices that the server keeps;
-//!   `key_upload`: puts them. `program`: what the server runs. `blinding` hides the witness in its
-//!   sums, with products by `product_sum`, while the server computes the last sum: `early_sums`
+//! - `key`: a key that a runner keeps; `objects`: its points and matrices;
+//!   `key_upload`: puts them. `program`: what is run. `blinding` hides the witness in its
+//!   sums, with products by `product_sum`, while the last sum is computed: `early_sums`
 //!   collects the others. `prover`: proofs.
 //! - [`files`]: constraint systems and witnesses of circom; keys and proofs of arkworks.
 //! - `weak_key`: keys with which proofs could be forged. `error`: errors.
@@ -58,7 +60,7 @@ mod weak_key;
 pub use self::{
     blinding::Blinding,
     circuit::{SynthesizedCircuit, assign, synthesize},
-    error::Groth16Error,
+    error::{Groth16Error, RunnerError},
     key::Groth16Key,
     matrices::ConstraintMatrices,
     matrices_circuit::MatricesCircuit,

@@ -1,4 +1,4 @@
-//! The points and matrices of a key that a server keeps.
+//! The points and matrices of a key that a runner keeps.
 
 use std::borrow::Cow;
 
@@ -9,24 +9,26 @@ use ark_groth16::ProvingKey;
 
 use super::{ConstraintMatrices, Groth16Error, key_upload::KeyUpload};
 use crate::{
-    client::{BasesHandle, Fr, G1Affine, G2Affine, MatrixHandle},
+    builder::{ProgramBases, ProgramMatrix},
+    curve::{Fr, G1Affine, G2Affine},
+    runner::ProgramRunner,
     sparse::{SparseBuilder, SparseMatrix},
 };
 
-/// What a server keeps of a key.
+/// What a runner keeps of a key.
 #[derive(Debug, Clone)]
 pub struct KeyObjects {
-    pub matrix_a: MatrixHandle,
-    pub matrix_b: MatrixHandle,
-    pub a: BasesHandle<G1Affine>,
-    pub b_g1: BasesHandle<G1Affine>,
-    pub b_g2: BasesHandle<G2Affine>,
+    pub matrix_a: ProgramMatrix,
+    pub matrix_b: ProgramMatrix,
+    pub a: ProgramBases<G1Affine>,
+    pub b_g1: ProgramBases<G1Affine>,
+    pub b_g2: ProgramBases<G2Affine>,
     /// l_query, then h_query.
-    pub c: BasesHandle<G1Affine>,
+    pub c: ProgramBases<G1Affine>,
     /// Selects the variables that have a point in `a`; `None` if all have one.
-    pub variables_of_a: Option<MatrixHandle>,
+    pub variables_of_a: Option<ProgramMatrix>,
     /// Selects the variables that have a point in `b_g1` or `b_g2`; `None` if all have one.
-    pub variables_of_b: Option<MatrixHandle>,
+    pub variables_of_b: Option<ProgramMatrix>,
 }
 
 /// The variables whose points are sent: points at infinity add nothing to a sum.
@@ -70,9 +72,9 @@ impl Selection {
 }
 
 impl KeyObjects {
-    /// Sends what the server does not have. `key` belongs to `matrices`.
-    pub async fn put(
-        upload: &mut KeyUpload<'_>,
+    /// Puts what the runner does not have. `key` belongs to `matrices`.
+    pub async fn put<R: ProgramRunner>(
+        upload: &mut KeyUpload<'_, R>,
         key: &ProvingKey<Bls12_381>,
         matrices: &ConstraintMatrices,
     ) -> Result<Self, Groth16Error> {

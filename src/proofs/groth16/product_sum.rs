@@ -5,7 +5,7 @@ use ark_bls12_381::g1;
 use ark_ec::{AdditiveGroup, scalar_mul::glv::GLVConfig};
 use ark_ff::{BigInteger, PrimeField, Zero};
 
-use crate::client::{Fr, G1Projective};
+use crate::curve::{Fr, G1Projective};
 
 /// a * of_a + b * of_b.
 pub fn product_sum(a: G1Projective, of_a: Fr, b: G1Projective, of_b: Fr) -> G1Projective {

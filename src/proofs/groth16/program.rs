@@ -4,15 +4,18 @@
 use ark_ff::FftField;
 
 use super::{ConstraintMatrices, Groth16Error, objects::KeyObjects};
-use crate::client::{
-    ClientProgram, Fr, G1Affine, G2Affine, MatrixHandle, NttTransform, Order, PointsValue,
-    ProgramBuilder, Result, VectorValue,
+use crate::{
+    builder::{
+        BuiltProgram, NttTransform, Order, PointsValue, ProgramBuilder, ProgramMatrix, VectorValue,
+    },
+    curve::{Fr, G1Affine, G2Affine},
+    error::{InputError, Result},
 };
 
 /// The program for several proofs at once, one in each row.
 #[derive(Debug, Clone)]
 pub struct ProofProgram {
-    pub program: ClientProgram,
+    pub program: BuiltProgram,
     /// z: one, the public inputs, and the witness.
     pub assignment: VectorValue,
     pub a: PointsValue<G1Affine>,
@@ -41,7 +44,7 @@ impl ProofProgram {
         let private = variables - public;
         let mut program = ProgramBuilder::new();
         let assignment = program.input_rows(rows, variables)?;
-        let mut select = |variables: &Option<MatrixHandle>| match variables {
+        let mut select = |variables: &Option<ProgramMatrix>| match variables {
             Some(selection) => program.multiply_sparse(selection, assignment),
             None => Ok(assignment),
         };
@@ -78,7 +81,7 @@ impl ProofProgram {
 /// The coefficients of h = (a b - c) / (X^n - 1), from the values of a and b on the domain. Those
 /// of c are their products, since the assignment satisfies the constraints.
 fn quotient(
-    program: &mut ProgramBuilder,
+    program: &mut ProgramBuilder<InputError>,
     a: VectorValue,
     b: VectorValue,
     lg_n: u32,

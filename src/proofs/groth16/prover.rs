@@ -26,17 +26,24 @@ use super::{
     key::KeyPoints,
     program::ProofProgram,
 };
-use crate::client::{
-    Client, Execution, Fr, G1Projective, ProgramRun, RunOptions, RunResult, RunStep, Timing,
+use crate::{
+    curve::{Fr, G1Projective},
+    error::InputError,
+    runner::{Execution, NewRun, ProgramRunner, RunOptions, RunStep, RunValues, Timing},
 };
 
-/// Makes proofs of one key.
-#[derive(Clone)]
-pub struct Groth16Prover<'a> {
-    client: &'a Client,
+/// Makes proofs of one key, by the runner that has it.
+pub struct Groth16Prover<'a, R> {
+    runner: &'a R,
     key: &'a Groth16Key,
     options: RunOptions,
     checks: bool,
+}
+
+impl<R> Clone for Groth16Prover<'_, R> {
+    fn clone(&self) -> Self {
+        Self { options: self.options.clone(), ..*self }
+    }
 }
 
 /// A proof, and what it took.
@@ -48,9 +55,9 @@ pub struct ReportedProof {
     pub check: Duration,
     /// Duration of each phase of the call.
     pub timing: Timing,
-    /// The server's engine and device.
+    /// The engine and device.
     pub execution: Execution,
-    /// What each step of the server's program took.
+    /// What each step of the program took.
     pub steps: Vec<RunStep>,
     /// Time from the answer to the proof. What depends on early sums is computed before.
     pub finish: Duration,
@@ -60,14 +67,14 @@ pub struct ReportedProof {
 struct ProvedBatch {
     proofs: Vec<Proof<Bls12_381>>,
     check: Duration,
-    call: RunResult,
+    call: RunValues,
     finish: Duration,
 }
 
 /// The sums of several proofs, and what computing them took.
 struct SummedProofs {
     check: Duration,
-    call: RunResult,
+    call: RunValues,
     /// When the answer had arrived.
     answered: Instant,
     sums: Vec<AssignmentSums>,
@@ -75,10 +82,10 @@ struct SummedProofs {
     of_c: Vec<G1Projective>,
 }
 
-impl<'a> Groth16Prover<'a> {
+impl<'a, R: ProgramRunner> Groth16Prover<'a, R> {
     /// A prover with the default options.
-    pub fn new(client: &'a Client, key: &'a Groth16Key) -> Self {
-        Self { client, key, options: RunOptions::default(), checks: false }
+    pub fn new(runner: &'a R, key: &'a Groth16Key) -> Self {
+        Self { runner, key, options: RunOptions::default(), checks: false }
     }
 
     /// The same prover with other options for each call.
@@ -97,8 +104,8 @@ impl<'a> Groth16Prover<'a> {
 
     /// Makes a proof. `assignment` is one, the public inputs, and the witness.
     ///
-    /// Errors: `Length`, `FirstNotOne`; `Unsatisfied` and `NotVerified` if the prover checks; those
-    /// of [`Client::run`].
+    /// Errors: `Length`, `FirstNotOne`; `Unsatisfied` and `NotVerified` if the prover checks;
+    /// `Run`.
     pub async fn prove(
         &self,
         assignment: impl Into<Zeroizing<Vec<Fr>>>,
@@ -119,7 +126,8 @@ impl<'a> Groth16Prover<'a> {
         let blindings = Zeroizing::new(vec![Blinding::draw(random)]);
         let proved = self.prove_all(&self.key.single, vec![assignment.into()], blindings);
         let ProvedBatch { mut proofs, check, call, finish } = proved.await?;
-        let (proof, RunResult { timing, execution, steps, .. }) = (proofs.swap_remove(0), call);
+        let proof = proofs.swap_remove(0);
+        let RunValues { timing, execution, steps, .. } = call;
         Ok(ReportedProof { proof, check, timing, execution, steps, finish })
     }
 
@@ -139,7 +147,7 @@ impl<'a> Groth16Prover<'a> {
     /// Makes a proof of each of at most 65536 assignments, in their order and in one call: small
     /// proofs share the work of a transfer and of launching kernels.
     ///
-    /// Errors: those of [`Self::prove`]; `InvalidProgram` if there are too many assignments.
+    /// Errors: those of [`Self::prove`]; `Run` if there are too many assignments.
     pub async fn prove_batch(
         &self,
         assignments: Vec<Zeroizing<Vec<Fr>>>,
@@ -151,14 +159,15 @@ impl<'a> Groth16Prover<'a> {
         }
         // More rows than a program may have are refused when it is built.
         let rows = u32::try_from(assignments.len()).unwrap_or(u32::MAX);
-        let program = ProofProgram::new(matrices, objects, *lg_n, rows)?;
+        let program = ProofProgram::new(matrices, objects, *lg_n, rows);
+        let program = program.map_err(run_error::<R>)?;
         let draw = || Blinding::draw(random);
         let mut blindings = Zeroizing::new(Vec::with_capacity(assignments.len()));
         blindings.extend(iter::repeat_with(draw).take(assignments.len()));
         Ok(self.prove_all(&program, assignments, blindings).await?.proofs)
     }
 
-    /// Makes a proof of each circuit, in their order: while the server computes one, the next
+    /// Makes a proof of each circuit, in their order: while one is computed, the next
     /// circuit is synthesized on another thread. The stream goes on after an error.
     ///
     /// Errors: `Synthesis`; those of [`Self::prove`].
@@ -189,10 +198,10 @@ impl<'a> Groth16Prover<'a> {
             false => Vec::new(),
         };
         let (sender, early) = EarlySumsSender::new();
-        // Both run while the server computes the sums.
-        let blinded = async { Ok::<_, Groth16Error>(self.blind_early(blindings, early).await) };
-        let (summed, (deltas, early)) =
-            tokio::try_join!(self.sum(program, assignments, sender), blinded)?;
+        // Another task, since an engine's future blocks this one.
+        let blinded = tokio::spawn(blind_early(self.key.points, blindings, early));
+        let summed = self.sum(program, assignments, sender).await?;
+        let (deltas, early) = joined_task(blinded.await);
         let SummedProofs { check, call, answered, sums, of_c } = summed;
         let is_valid = early.iter().map(|early| &early.sums).eq(&sums);
         let blinded = if is_valid { early } else { blind(&self.key.points, &deltas, &sums) };
@@ -233,26 +242,6 @@ impl<'a> Groth16Prover<'a> {
         joined_task(spawn_blocking(verify).await)
     }
 
-    /// Multiplies the blinding, and blinds the sums that arrive early; none if they do not.
-    async fn blind_early(
-        &self,
-        blindings: Zeroizing<Vec<Blinding>>,
-        early: oneshot::Receiver<EarlySums>,
-    ) -> (Vec<BlindedDelta>, Vec<BlindedSums>) {
-        let points = self.key.points;
-        let multiply = move || {
-            let blindings = blindings.par_iter();
-            blindings.map(|by| BlindedDelta::new(&points, by)).collect::<Vec<_>>()
-        };
-        let deltas = joined_task(spawn_blocking(multiply).await);
-        let Ok(sums) = early.await else { return (deltas, Vec::new()) };
-        let blind = move || {
-            let blinded = blind(&points, &deltas, &sums.of_proofs());
-            (deltas, blinded)
-        };
-        joined_task(spawn_blocking(blind).await)
-    }
-
     /// Computes the sums. `early` is dropped when they are known.
     async fn sum(
         &self,
@@ -277,18 +266,40 @@ impl<'a> Groth16Prover<'a> {
             false => assignments,
         };
         let check = if self.checks { begun.elapsed() } else { Duration::ZERO };
-        let run = ProgramRun::new(&program.program)
+        let run = NewRun::<R::Input<'_>>::new(&program.program)
             .input(program.assignment, joined(&mut assignments))
             .send_points(program.c);
         let run = early.listen(run, program);
-        let call = self.client.run_with(run, self.options.clone()).await?;
+        let call = self.runner.run_program(run, self.options.clone()).await;
+        let call = call.map_err(Groth16Error::run)?;
         let answered = Instant::now();
-        let (a, b_g1) = (call.points(program.a)?, call.points(program.b_g1)?);
-        let (b_g2, of_c) = (call.points(program.b_g2)?, call.points(program.c)?);
+        let [a, b_g1, of_c] = [program.a, program.b_g1, program.c]
+            .map(|sums| call.points(sums).map_err(run_error::<R>));
+        let (a, b_g1, of_c) = (a?, b_g1?, of_c?);
+        let b_g2 = call.points(program.b_g2).map_err(run_error::<R>)?;
         let of_row = |row: usize| AssignmentSums { a: a[row], b_g1: b_g1[row], b_g2: b_g2[row] };
         let sums = (0..a.len()).map(of_row).collect();
         Ok(SummedProofs { check, call, answered, sums, of_c })
     }
+}
+
+/// Multiplies the blinding, and blinds the sums that arrive early; none if they do not.
+async fn blind_early(
+    points: KeyPoints,
+    blindings: Zeroizing<Vec<Blinding>>,
+    early: oneshot::Receiver<EarlySums>,
+) -> (Vec<BlindedDelta>, Vec<BlindedSums>) {
+    let multiply = move || {
+        let blindings = blindings.par_iter();
+        blindings.map(|by| BlindedDelta::new(&points, by)).collect::<Vec<_>>()
+    };
+    let deltas = joined_task(spawn_blocking(multiply).await);
+    let Ok(sums) = early.await else { return (deltas, Vec::new()) };
+    let blind = move || {
+        let blinded = blind(&points, &deltas, &sums.of_proofs());
+        (deltas, blinded)
+    };
+    joined_task(spawn_blocking(blind).await)
 }
 
 /// Blinds the sums of each proof.
@@ -298,6 +309,11 @@ fn blind(points: &KeyPoints, deltas: &[BlindedDelta], sums: &[AssignmentSums]) -
         ([delta], [sums]) => vec![delta.blind(points, *sums)],
         _ => deltas.par_iter().zip(sums).map(|(by, sums)| by.blind(points, *sums)).collect(),
     }
+}
+
+/// An error of the checks that all runners share, as one of the runner.
+fn run_error<R: ProgramRunner>(error: InputError) -> Groth16Error {
+    Groth16Error::run(R::Error::from(error))
 }
 
 /// The result of a task, which is never cancelled. A panic resumes here.

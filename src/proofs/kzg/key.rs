@@ -1,28 +1,36 @@
-//! The powers of tau on a server.
+//! The powers of tau that a runner keeps.
 
-use crate::client::{BasesHandle, Client, G1Affine, Result};
+use crate::{
+    builder::ProgramBases,
+    curve::G1Affine,
+    runner::{ProgramRunner, PutOptions},
+};
 
-/// The powers of tau in G1 on a server: 1, tau, tau^2, and so on, times the generator.
+/// The powers of tau in G1 that a server, a fleet or the engine in this process keeps: 1, tau,
+/// tau^2, and so on, times the generator.
 #[derive(Debug, Clone)]
 pub struct KzgKey {
-    bases: BasesHandle<G1Affine>,
+    bases: ProgramBases<G1Affine>,
 }
 
 impl KzgKey {
-    /// Sends the powers, unless the server has them.
+    /// Puts the powers, unless a server has them.
     ///
-    /// Errors: those of [`Client::put_bases`].
-    pub async fn register(client: &Client, powers: &[G1Affine]) -> Result<Self> {
-        Ok(Self { bases: client.put_bases(powers).await? })
+    /// Errors: those of [`ProgramRunner::put_points`].
+    pub async fn register<R: ProgramRunner>(
+        runner: &R,
+        powers: &[G1Affine],
+    ) -> Result<Self, R::Error> {
+        Ok(Self { bases: runner.put_points(PutOptions::default(), powers).await? })
     }
 
-    /// Powers that are on the server already.
-    pub fn from_bases(bases: BasesHandle<G1Affine>) -> Self {
-        Self { bases }
+    /// Powers that have been put already, such as a `BasesHandle` of the client.
+    pub fn from_bases(bases: impl Into<ProgramBases<G1Affine>>) -> Self {
+        Self { bases: bases.into() }
     }
 
-    /// The powers on the server.
-    pub fn bases(&self) -> &BasesHandle<G1Affine> {
+    /// The powers.
+    pub fn bases(&self) -> &ProgramBases<G1Affine> {
         &self.bases
     }
 

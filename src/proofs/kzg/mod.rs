@@ -1,5 +1,6 @@
 //! KZG commitments (Kate, Zaverucha and Goldberg, 2010): commit to polynomials and open them on a
-//! server, check openings here. Each operation is one call; see [`KzgProver`] and [`KzgVerifier`].
+//! server, a fleet or the engine in this process, check openings here. Each operation is one call;
+//! see [`KzgProver`] and [`KzgVerifier`].
 //!
 //! A polynomial is its coefficients, the constant one first. A commitment is a multi-scalar
 //! multiplication of the coefficients and the powers of a secret tau in G1.
@@ -24,17 +25,19 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - `key`: the powers of tau on a server. `polynomial`: where coefficients are.
-//! - `prover`: what a server computes. `verifier`: pairings.
+//! - `key`: the powers of tau that a runner keeps.
+//! - `prover`: what a runner computes. `verifier`: pairings.
 
 mod key;
-mod polynomial;
 mod prover;
 mod verifier;
 
+/// The coefficients of a polynomial, the constant one first: elements in memory or, with a client,
+/// a vector that the server keeps or shares.
+pub use crate::runner::InputRow as KzgPolynomial;
+
 pub use self::{
     key::KzgKey,
-    polynomial::KzgPolynomial,
     prover::{KzgOpening, KzgProver},
     verifier::KzgVerifier,
 };

@@ -1,15 +1,14 @@
-//! Commitments and openings, each a program that the server runs.
+//! Commitments and openings, each a program that a runner runs.
 
 use ark_ec::CurveGroup;
 use ark_ff::Field;
 
-use super::{KzgKey, KzgPolynomial};
+use super::KzgKey;
 use crate::{
-    client::{
-        Client, ClientError, Fr, G1Affine, PointsValue, ProgramBuilder, ProgramRun, Result,
-        RunOptions, RunResult, VectorValue,
-    },
-    error::FieldProblem,
+    builder::{PointsValue, ProgramBuilder, VectorValue},
+    curve::{Fr, G1Affine},
+    error::{FieldProblem, InputError, Result},
+    runner::{InputRow as KzgPolynomial, NewRun, ProgramRunner, RunOptions, RunValues},
 };
 
 /// The most polynomials of one call: a program has at most as many inputs.
@@ -24,22 +23,27 @@ pub struct KzgOpening {
     pub proof: G1Affine,
 }
 
-/// Commits to polynomials and opens them on a server. Points and challenges are not treated as
-/// secrets, coefficients and values are.
+/// Commits to polynomials and opens them, by the runner that has the key. Points and challenges are
+/// not treated as secrets, coefficients and values are.
 ///
-/// Errors of all calls: `InvalidInput` if there are no polynomials, too many, or one that is longer
-/// than the key; those of [`Client::run`].
-#[derive(Clone)]
-pub struct KzgProver<'a> {
-    client: &'a Client,
+/// Errors of all calls: `Invalid`, as an error of the runner, if there are no polynomials, too
+/// many, or one that is longer than the key; those of [`ProgramRunner::run_program`].
+pub struct KzgProver<'a, R> {
+    runner: &'a R,
     key: &'a KzgKey,
     options: RunOptions,
 }
 
-impl<'a> KzgProver<'a> {
+impl<R> Clone for KzgProver<'_, R> {
+    fn clone(&self) -> Self {
+        Self { options: self.options.clone(), ..*self }
+    }
+}
+
+impl<'a, R: ProgramRunner> KzgProver<'a, R> {
     /// A prover with the default options.
-    pub fn new(client: &'a Client, key: &'a KzgKey) -> Self {
-        Self { client, key, options: RunOptions::default() }
+    pub fn new(runner: &'a R, key: &'a KzgKey) -> Self {
+        Self { runner, key, options: RunOptions::default() }
     }
 
     /// The same prover with other options for each call.
@@ -49,35 +53,35 @@ impl<'a> KzgProver<'a> {
     }
 
     /// Commits to each of 1 to 256 polynomials, which may have different lengths.
-    pub async fn commit<'p, P: Into<KzgPolynomial<'p>>>(
+    pub async fn commit<'p, P: Into<KzgPolynomial<R::Input<'p>>>>(
         &self,
         polynomials: impl IntoIterator<Item = P>,
-    ) -> Result<Vec<G1Affine>> {
+    ) -> Result<Vec<G1Affine>, R::Error> {
         let mut call = self.call(polynomials)?;
         let sums = call.inputs.clone().into_iter().map(|input| call.commit(self.key, input));
         let sums: Vec<_> = sums.collect::<Result<_>>()?;
         let result = call.run(self, &[], &sums).await?;
-        points(&result, &sums)
+        Ok(points(&result, &sums)?)
     }
 
     /// Opens a polynomial at a point.
     pub async fn open<'p>(
         &self,
-        polynomial: impl Into<KzgPolynomial<'p>>,
+        polynomial: impl Into<KzgPolynomial<R::Input<'p>>>,
         point: Fr,
-    ) -> Result<KzgOpening> {
+    ) -> Result<KzgOpening, R::Error> {
         let mut call = self.call([polynomial])?;
         let (value, proof) = call.open(self.key, point)?;
         let result = call.run(self, &[value], &[proof]).await?;
-        opening(&result, value, proof)
+        Ok(opening(&result, value, proof)?)
     }
 
     /// Commits to a polynomial and opens it at a point: its coefficients are sent once.
     pub async fn commit_and_open<'p>(
         &self,
-        polynomial: impl Into<KzgPolynomial<'p>>,
+        polynomial: impl Into<KzgPolynomial<R::Input<'p>>>,
         point: Fr,
-    ) -> Result<(G1Affine, KzgOpening)> {
+    ) -> Result<(G1Affine, KzgOpening), R::Error> {
         let mut call = self.call([polynomial])?;
         let commitment = call.commit(self.key, call.inputs[0])?;
         let (value, proof) = call.open(self.key, point)?;
@@ -88,13 +92,13 @@ impl<'a> KzgProver<'a> {
     /// Evaluates each polynomial at each point: the values of the first polynomial, then those of
     /// the next one.
     ///
-    /// Errors: `InvalidInput` if there are no points, or two equal ones; `InvalidProgram` if there
+    /// Errors: `Invalid` if there are no points, or two equal ones; `Invalid` if there
     /// are more than about a thousand values.
-    pub async fn evaluate<'p, P: Into<KzgPolynomial<'p>>>(
+    pub async fn evaluate<'p, P: Into<KzgPolynomial<R::Input<'p>>>>(
         &self,
         polynomials: impl IntoIterator<Item = P>,
         points: &[Fr],
-    ) -> Result<Vec<Vec<Fr>>> {
+    ) -> Result<Vec<Vec<Fr>>, R::Error> {
         check_points(points)?;
         let mut call = self.call(polynomials)?;
         let mut values = Vec::new();
@@ -117,15 +121,15 @@ impl<'a> KzgProver<'a> {
     ///
     /// The verifier must choose `challenge`, or both sides hash it from commitments, points and
     /// values, after these are fixed; [`Self::evaluate`] gives the values. Of one polynomial, the
-    /// challenge has no effect. Polynomials that the server keeps are sent once for both calls.
+    /// challenge has no effect. Polynomials that a server keeps are sent once for both calls.
     ///
-    /// Errors: `InvalidInput` if there are no points, or two equal ones.
-    pub async fn open_batch<'p, P: Into<KzgPolynomial<'p>>>(
+    /// Errors: `Invalid` if there are no points, or two equal ones.
+    pub async fn open_batch<'p, P: Into<KzgPolynomial<R::Input<'p>>>>(
         &self,
         polynomials: impl IntoIterator<Item = P>,
         points: &[Fr],
         challenge: Fr,
-    ) -> Result<G1Affine> {
+    ) -> Result<G1Affine, R::Error> {
         check_points(points)?;
         let mut call = self.call(polynomials)?;
         let mut quotient = call.combine(challenge)?;
@@ -139,22 +143,23 @@ impl<'a> KzgProver<'a> {
     }
 
     /// Begins a call whose inputs are these polynomials.
-    fn call<'p, P: Into<KzgPolynomial<'p>>>(
+    fn call<'p, P: Into<KzgPolynomial<R::Input<'p>>>>(
         &self,
         polynomials: impl IntoIterator<Item = P>,
-    ) -> Result<KzgCall<'p>> {
-        let polynomials: Vec<KzgPolynomial<'p>> = polynomials.into_iter().map(Into::into).collect();
-        let (count, length_max) = (polynomials.len() as u64, self.key.coefficients_max());
+    ) -> Result<KzgCall<R::Input<'p>>> {
+        let polynomials: Vec<KzgPolynomial<_>> = polynomials.into_iter().map(Into::into).collect();
+        let count = polynomials.len() as u64;
+        let length_max = self.key.coefficients_max();
         if count == 0 {
-            return Err(ClientError::input("polynomials", FieldProblem::Missing));
+            return Err(InputError::field("polynomials", FieldProblem::Missing));
         }
         if count > POLYNOMIALS_MAX {
             let problem = FieldProblem::TooLong { max: POLYNOMIALS_MAX, got: count };
-            return Err(ClientError::input("polynomials", problem));
+            return Err(InputError::field("polynomials", problem));
         }
         if let Some(long) = polynomials.iter().find(|polynomial| polynomial.length > length_max) {
             let problem = FieldProblem::TooLong { max: length_max, got: long.length };
-            return Err(ClientError::input("polynomial", problem));
+            return Err(InputError::field("polynomial", problem));
         }
         let mut program = ProgramBuilder::new();
         let inputs = polynomials.iter().map(|polynomial| program.input(polynomial.length));
@@ -164,13 +169,13 @@ impl<'a> KzgProver<'a> {
 }
 
 /// A program that is being built, and its inputs.
-struct KzgCall<'p> {
-    program: ProgramBuilder,
+struct KzgCall<I> {
+    program: ProgramBuilder<InputError>,
     inputs: Vec<VectorValue>,
-    polynomials: Vec<KzgPolynomial<'p>>,
+    polynomials: Vec<KzgPolynomial<I>>,
 }
 
-impl KzgCall<'_> {
+impl<I> KzgCall<I> {
     fn commit(&mut self, key: &KzgKey, polynomial: VectorValue) -> Result<PointsValue<G1Affine>> {
         self.program.msm(key.bases(), polynomial)
     }
@@ -201,16 +206,16 @@ impl KzgCall<'_> {
         self.program.linear_combination(&padded, &factors)
     }
 
-    async fn run(
+    async fn run<'p, R: ProgramRunner<Input<'p> = I>>(
         self,
-        prover: &KzgProver<'_>,
+        prover: &KzgProver<'_, R>,
         values: &[VectorValue],
         sums: &[PointsValue<G1Affine>],
-    ) -> Result<RunResult> {
+    ) -> Result<RunValues, R::Error> {
         let program = self.program.build()?;
-        let mut run = ProgramRun::new(&program);
+        let mut run = NewRun::<'p, I>::new(&program);
         for (input, polynomial) in self.inputs.iter().zip(self.polynomials) {
-            run = run.input(*input, polynomial.coefficients);
+            run = run.input(*input, polynomial.elements);
         }
         for value in values {
             run = run.send(*value);
@@ -218,30 +223,30 @@ impl KzgCall<'_> {
         for sum in sums {
             run = run.send_points(*sum);
         }
-        prover.client.run_with(run, prover.options.clone()).await
+        prover.runner.run_program(run, prover.options.clone()).await
     }
 }
 
 pub(super) fn check_points(points: &[Fr]) -> Result<()> {
     if points.is_empty() {
-        return Err(ClientError::input("points", FieldProblem::Missing));
+        return Err(InputError::field("points", FieldProblem::Missing));
     }
     let is_repeated = |index: usize| points[..index].contains(&points[index]);
     if (1..points.len()).any(is_repeated) {
-        return Err(ClientError::input("points", FieldProblem::Repeated));
+        return Err(InputError::field("points", FieldProblem::Repeated));
     }
     Ok(())
 }
 
 fn opening(
-    result: &RunResult,
+    result: &RunValues,
     value: VectorValue,
     proof: PointsValue<G1Affine>,
 ) -> Result<KzgOpening> {
     Ok(KzgOpening { value: result.vector(value)?[0], proof: points(result, &[proof])?[0] })
 }
 
-fn points(result: &RunResult, sums: &[PointsValue<G1Affine>]) -> Result<Vec<G1Affine>> {
+fn points(result: &RunValues, sums: &[PointsValue<G1Affine>]) -> Result<Vec<G1Affine>> {
     let sums = sums.iter().map(|sum| result.points(*sum).map(|sums| sums[0].into_affine()));
     sums.collect()
 }

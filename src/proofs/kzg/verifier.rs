@@ -6,8 +6,8 @@ use ark_ff::{Field, Zero};
 
 use super::prover::check_points;
 use crate::{
-    client::{ClientError, Fr, G1Affine, G2Affine, Result},
-    error::FieldProblem,
+    curve::{Fr, G1Affine, G2Affine},
+    error::{FieldProblem, InputError, Result},
 };
 
 /// Checks openings with a few powers of tau in both groups.
@@ -24,11 +24,11 @@ impl KzgVerifier {
     /// A verifier of openings at up to k points, from k powers of tau in G1 and k + 1 in G2, each
     /// beginning with the generator. Further powers are not kept.
     ///
-    /// Errors: `InvalidInput` if there are fewer than one power in G1 or two in G2.
+    /// Errors: `Invalid` if there are fewer than one power in G1 or two in G2.
     pub fn new(g1: &[G1Affine], g2: &[G2Affine]) -> Result<Self> {
         let points_max = g1.len().min(g2.len().saturating_sub(1));
         if points_max == 0 {
-            return Err(ClientError::input("powers of tau", FieldProblem::Missing));
+            return Err(InputError::field("powers of tau", FieldProblem::Missing));
         }
         Ok(Self { g1: g1[..points_max].to_vec(), g2: g2[..=points_max].to_vec() })
     }
@@ -55,7 +55,7 @@ impl KzgVerifier {
     /// its values in the order of the points. `challenge` is that of
     /// [`KzgProver::open_batch`](super::KzgProver::open_batch).
     ///
-    /// Errors: `InvalidInput` if there are no commitments or no points, too many points, or two
+    /// Errors: `Invalid` if there are no commitments or no points, too many points, or two
     /// equal ones, or if the numbers of values do not match.
     pub fn verify_batch(
         &self,
@@ -67,21 +67,25 @@ impl KzgVerifier {
     ) -> Result<bool> {
         check_points(points)?;
         if commitments.is_empty() {
-            return Err(ClientError::input("commitments", FieldProblem::Missing));
+            return Err(InputError::field("commitments", FieldProblem::Missing));
         }
         let max = self.points_max() as u64;
         if points.len() as u64 > max {
             let problem = FieldProblem::TooLong { max, got: points.len() as u64 };
-            return Err(ClientError::input("points", problem));
+            return Err(InputError::field("points", problem));
         }
         let length = |expected: usize, got: usize| match expected == got {
             true => Ok(()),
-            false => Err(ClientError::length("values", expected as u64, got as u64)),
+            false => {
+                let (expected, got) = (expected as u64, got as u64);
+                Err(InputError::field("values", FieldProblem::Length { expected, got }))
+            }
         };
         length(commitments.len(), values.len())?;
         values.iter().try_for_each(|row| length(points.len(), row.len()))?;
 
-        let (mut combined, mut factor) = (G1Projective::zero(), Fr::ONE);
+        let mut combined = G1Projective::zero();
+        let mut factor = Fr::ONE;
         let mut combined_values = vec![Fr::zero(); points.len()];
         for (commitment, row) in commitments.iter().zip(values) {
             combined += *commitment * factor;
@@ -109,7 +113,8 @@ fn sum<G: VariableBaseMSM<ScalarField = Fr>>(powers: &[G::MulBase], coefficients
 /// The coefficients of the polynomial r with these values at distinct points, and those of z, the
 /// product of all X - point. Newton's interpolation.
 fn interpolate(points: &[Fr], values: &[Fr]) -> (Vec<Fr>, Vec<Fr>) {
-    let (mut r, mut z) = (vec![Fr::zero(); points.len()], vec![Fr::ONE]);
+    let mut r = vec![Fr::zero(); points.len()];
+    let mut z = vec![Fr::ONE];
     for (point, value) in points.iter().zip(values) {
         let missing = *value - evaluate(&r, *point);
         let at_point = evaluate(&z, *point);

@@ -1,7 +1,7 @@
 //! Labels of objects, which people read in lists and logs.
 
 use capstan_math::{
-    error::{Error, FieldProblem, Result},
+    error::{FieldProblem, InputError, Result},
     text::is_hidden,
 };
 
@@ -13,11 +13,11 @@ const LABEL_BYTES_MAX: u64 = 128;
 /// Errors: `Invalid` for a label that is too long or not printable.
 pub fn label(label: &str) -> Result<()> {
     if label.len() as u64 > LABEL_BYTES_MAX {
-        return Err(Error::field("label", FieldProblem::TooLarge { max: LABEL_BYTES_MAX }));
+        return Err(InputError::field("label", FieldProblem::TooLarge { max: LABEL_BYTES_MAX }));
     }
     // Two labels must not look alike, and one must not disguise what follows it.
     if label.chars().any(is_hidden) {
-        return Err(Error::field("label", FieldProblem::BadEncoding));
+        return Err(InputError::field("label", FieldProblem::BadEncoding));
     }
     Ok(())
 }
@@ -33,7 +33,7 @@ mod tests {
         }
         for hidden in ['\u{202e}', '\u{2066}', '\u{200b}', '\u{feff}', '\u{e0041}', '\u{7f}', '\t']
         {
-            let bad = Error::field("label", FieldProblem::BadEncoding);
+            let bad = InputError::field("label", FieldProblem::BadEncoding);
             assert_eq!(label(&format!("a{hidden}b")), Err(bad), "{hidden:?}");
         }
     }

@@ -2,7 +2,7 @@
 
 use capstan_math::{
     curve::Group,
-    error::{Error, FieldProblem, Result},
+    error::{FieldProblem, InputError, Result},
 };
 
 use super::{ObjectId, group};
@@ -48,7 +48,7 @@ impl ListPosition {
 /// Errors: `Invalid` for an unknown group, or a token that no page has had.
 pub fn list_spec(request: &v1::ListRequest) -> Result<ListSpec> {
     let group = request.group.map(|wanted| group("group", wanted)).transpose()?;
-    let bad_token = || Error::field("page_token", FieldProblem::OutOfRange);
+    let bad_token = || InputError::field("page_token", FieldProblem::OutOfRange);
     let after = match &request.page_token[..] {
         [] => None,
         token => Some(ListPosition::from_token(token).ok_or_else(bad_token)?),
@@ -70,7 +70,7 @@ mod tests {
         assert!(at(1, 9) < at(2, 0) && at(2, 0) < at(2, 1));
         for token in [vec![0; TOKEN_BYTES - 1], vec![0; TOKEN_BYTES + 1]] {
             let request = v1::ListRequest { page_token: token.into(), ..Default::default() };
-            let refused = Error::field("page_token", FieldProblem::OutOfRange);
+            let refused = InputError::field("page_token", FieldProblem::OutOfRange);
             assert_eq!(list_spec(&request), Err(refused));
         }
     }

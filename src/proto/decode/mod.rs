@@ -36,8 +36,8 @@ use capstan_math::{
         points::{PointEncoding, SumEncoding},
         scalars::ScalarEncoding,
     },
-    error::{Error, FieldProblem, Result},
-    program::{InputSpec, Verification},
+    error::{FieldProblem, InputError, Result},
+    program::Verification,
 };
 
 use super::{enums::specified, v1};
@@ -103,10 +103,6 @@ pub struct VectorUploadHeader {
 }
 
 impl VectorUploadHeader {
-    pub fn spec(&self) -> InputSpec {
-        InputSpec { encoding: self.encoding, count: self.count }
-    }
-
     /// Bytes of the whole payload; `Invalid` if their number overflows.
     pub fn bytes(&self) -> Result<u64> {
         payload_bytes(self.count, self.encoding.width())
@@ -119,7 +115,7 @@ fn payload_bytes(count: u64, width: usize) -> Result<u64> {
 }
 
 pub fn required<T>(field: &'static str, value: Option<T>) -> Result<T> {
-    value.ok_or(Error::field(field, FieldProblem::Missing))
+    value.ok_or(InputError::field(field, FieldProblem::Missing))
 }
 
 fn decode_enum<W, T>(field: &'static str, value: i32) -> Result<T>
@@ -128,12 +124,12 @@ where
     T: TryFrom<W, Error = FieldProblem>,
 {
     let value = specified(value).and_then(T::try_from);
-    value.map_err(|problem| Error::field(field, problem))
+    value.map_err(|problem| InputError::field(field, problem))
 }
 
 /// Decodes an id of `N` bytes. An id of another length is `NotFound`, like an unknown one.
 fn decode_id<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
-    bytes.try_into().map_err(|_| Error::NotFound)
+    bytes.try_into().map_err(|_| InputError::NotFound)
 }
 
 pub fn object_id(bytes: &[u8]) -> Result<ObjectId> {
@@ -151,7 +147,7 @@ fn new_upload_id(bytes: &[u8]) -> Result<UploadId> {
 
 fn exact_bytes<const N: usize>(field: &'static str, bytes: &[u8]) -> Result<[u8; N]> {
     let problem = FieldProblem::Length { expected: N as u64, got: bytes.len() as u64 };
-    bytes.try_into().map_err(|_| Error::field(field, problem))
+    bytes.try_into().map_err(|_| InputError::field(field, problem))
 }
 
 pub fn group(field: &'static str, value: i32) -> Result<Group> {
@@ -170,7 +166,7 @@ pub fn scalar_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding
 fn element_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding> {
     let encoding = scalar_encoding(field, value)?;
     let is_integer = encoding.is_integer();
-    (!is_integer).then_some(encoding).ok_or(Error::field(field, FieldProblem::OutOfRange))
+    (!is_integer).then_some(encoding).ok_or(InputError::field(field, FieldProblem::OutOfRange))
 }
 
 fn verify(field: &'static str, value: i32) -> Result<Verification> {
@@ -178,7 +174,7 @@ fn verify(field: &'static str, value: i32) -> Result<Verification> {
 }
 
 fn at_most(field: &'static str, value: u64, max: u64) -> Result<()> {
-    if value > max { Err(Error::field(field, FieldProblem::TooLarge { max })) } else { Ok(()) }
+    if value > max { Err(InputError::field(field, FieldProblem::TooLarge { max })) } else { Ok(()) }
 }
 
 fn batch(value: u32) -> Result<usize> {
@@ -233,7 +229,7 @@ fn index(field: &'static str, value: u64) -> Result<usize> {
 pub fn element_count(field: &'static str, len: usize, width: usize) -> Result<usize> {
     if !len.is_multiple_of(width) {
         let expected = len.next_multiple_of(width) as u64;
-        return Err(Error::field(field, FieldProblem::Length { expected, got: len as u64 }));
+        return Err(InputError::field(field, FieldProblem::Length { expected, got: len as u64 }));
     }
     Ok(len / width)
 }

@@ -2,7 +2,7 @@
 
 use capstan_math::{
     curve::{NttPlan, scalars::ScalarEncoding},
-    error::{Error, FieldProblem, Result},
+    error::{FieldProblem, InputError, Result},
     field::FieldId,
     program::{Constant, Verification},
 };
@@ -35,20 +35,20 @@ pub fn ntt_spec(spec: Option<v1::NttSpec>) -> Result<RequestedNtt> {
         _ => decode_enum::<v1::Field, _>("spec.field", spec.field)?,
     };
     if !field.has_arithmetic() {
-        return Err(Error::field("spec.field", FieldProblem::UnsupportedField { field }));
+        return Err(InputError::field("spec.field", FieldProblem::UnsupportedField { field }));
     }
     at_most("spec.lg_n", spec.lg_n.into(), field.two_adicity().into())?;
     let n = 1u64 << spec.lg_n;
     let row_length = spec.row_length.unwrap_or(n);
     at_most("spec.row_length", row_length, n)?;
-    let named = |field| move |problem| Error::field(field, problem);
+    let named = |field| move |problem| InputError::field(field, problem);
     let coset = coset(&spec.coset_generator).and_then(|generator| {
         generator.map_or(Ok(()), |generator| generator.check(field))?;
         Ok(generator)
     });
     let output_encoding = element_encoding("spec.output_encoding", spec.output_encoding)?;
     if !output_encoding.holds(field) {
-        return Err(Error::field("spec.output_encoding", FieldProblem::OtherEncoding));
+        return Err(InputError::field("spec.output_encoding", FieldProblem::OtherEncoding));
     }
     Ok(RequestedNtt {
         field,

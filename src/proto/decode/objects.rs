@@ -2,7 +2,7 @@
 
 use capstan_math::{
     curve::{Group, points::PointEncoding},
-    error::{Error, FieldProblem, Result},
+    error::{FieldProblem, InputError, Result},
     sparse::SparseShape,
 };
 
@@ -101,7 +101,7 @@ pub fn bases_upload(upload: v1::BasesUpload) -> Result<ObjectUploadHeader> {
     let payload_hash = payload_hash(&upload.payload_hash)?;
     label(&upload.label)?;
     if upload.count == 0 {
-        return Err(Error::field("count", FieldProblem::Zero));
+        return Err(InputError::field("count", FieldProblem::Zero));
     }
     let id = new_upload_id(&upload.upload_id)?;
     let content = UploadContent::Bases(EncodedPoints {
@@ -122,7 +122,8 @@ pub fn matrix_upload(upload: v1::MatrixUpload) -> Result<ObjectUploadHeader> {
     let v1::MatrixUpload { rows, columns, terms, coefficients, .. } = upload;
     let shape = matrix_shape(rows, columns, terms, coefficients)?;
     let id = new_upload_id(&upload.upload_id)?;
-    let (content, streams) = (UploadContent::Matrix(shape), streams(upload.streams)?);
+    let content = UploadContent::Matrix(shape);
+    let streams = streams(upload.streams)?;
     let (persist, label) = (upload.persist, upload.label);
     Ok(ObjectUploadHeader { id, content, streams, payload_hash, persist, label })
 }
@@ -136,7 +137,7 @@ pub fn matrix_shape(rows: u64, columns: u64, terms: u64, coefficients: u64) -> R
         Ok(number as u32)
     };
     let at_least_one = |field, count| match count {
-        0 => Err(Error::field(field, FieldProblem::Zero)),
+        0 => Err(InputError::field(field, FieldProblem::Zero)),
         _ => number(field, count),
     };
     Ok(SparseShape {
@@ -163,7 +164,7 @@ mod tests {
         let max = u64::from(u32::MAX);
         let largest = matrix_shape(max, max, max, max).unwrap();
         assert_eq!(largest.bytes(), max * (32 + 8 + 4));
-        let refused = |field, problem| Err(Error::field(field, problem));
+        let refused = |field, problem| Err(InputError::field(field, problem));
         assert_eq!(matrix_shape(0, 1, 0, 0), refused("rows", FieldProblem::Zero));
         assert_eq!(matrix_shape(1, 0, 0, 0), refused("columns", FieldProblem::Zero));
         let too_large = FieldProblem::TooLarge { max };

@@ -1,7 +1,7 @@
 //! Decodes programs.
 
 use capstan_math::{
-    error::{Error, FieldProblem, Result},
+    error::{FieldProblem, InputError, Result},
     operation::OperationProgram,
     program::STEPS_MAX,
 };
@@ -26,14 +26,14 @@ impl ProgramName {
     }
 }
 
-/// Errors: `Invalid` for the list of steps; `Item` and `Step` for the first step that is wrong.
+/// Errors: `Invalid` for the list of steps, or for the first step that is wrong.
 pub fn program(program: v1::Program) -> Result<OperationProgram> {
     let count = program.steps.len();
     if count > STEPS_MAX {
-        return Err(Error::field("program.steps", FieldProblem::too_long(STEPS_MAX, count)));
+        return Err(InputError::field("program.steps", FieldProblem::too_long(STEPS_MAX, count)));
     }
     let steps = program.steps.into_iter().enumerate().map(|(index, step)| {
-        let missing = Error::item("program.steps", index, "operation", FieldProblem::Missing);
+        let missing = InputError::item("program.steps", index, "operation", FieldProblem::Missing);
         steps::decode(index, step.operation.ok_or(missing)?)
     });
     OperationProgram::new(steps.collect::<Result<_>>()?)

@@ -2,7 +2,7 @@
 
 use capstan_math::{
     curve::scalars::ScalarEncoding,
-    error::{Error, FieldProblem, Result},
+    error::{FieldProblem, InputError, Result},
 };
 
 use super::{
@@ -51,8 +51,8 @@ pub fn streamed_vector(
     match (upload, region) {
         (Some(upload), None) => Ok(StreamedVector::Upload(vector_upload(upload)?)),
         (None, Some(region)) => Ok(StreamedVector::Region(region_upload(region)?)),
-        (None, None) => Err(Error::field(field, FieldProblem::Missing)),
-        (Some(_), Some(_)) => Err(Error::field(field, FieldProblem::OutOfRange)),
+        (None, None) => Err(InputError::field(field, FieldProblem::Missing)),
+        (Some(_), Some(_)) => Err(InputError::field(field, FieldProblem::OutOfRange)),
     }
 }
 
@@ -65,7 +65,7 @@ pub fn region_upload(upload: v1::RegionUpload) -> Result<RegionUploadHeader> {
 }
 
 pub fn region_place(place: v1::RegionPlace) -> Result<RegionPlace> {
-    let unknown = |_| Error::field("region_id", FieldProblem::UnknownRegion);
+    let unknown = |_| InputError::field("region_id", FieldProblem::UnknownRegion);
     let id = RegionId(decode_id(&place.region_id).map_err(unknown)?);
     Ok(RegionPlace { id, offset: place.offset })
 }

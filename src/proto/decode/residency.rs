@@ -1,6 +1,6 @@
 //! Requests to warm, pin or evict bases.
 
-use capstan_math::error::{Error, FieldProblem, Result};
+use capstan_math::error::{FieldProblem, InputError, Result};
 
 use super::{ObjectId, decode_enum, object_id};
 use crate::v1;
@@ -59,11 +59,11 @@ pub fn residency_spec(request: v1::SetResidencyRequest) -> Result<ResidencySpec>
     let action = decode_enum::<v1::ResidencyAction, _>("action", action)?;
     if devices.len() > DEVICES_MAX {
         let problem = FieldProblem::too_long(DEVICES_MAX, devices.len());
-        return Err(Error::field("devices", problem));
+        return Err(InputError::field("devices", problem));
     }
     let is_repeated = |at: &usize| devices[..*at].contains(&devices[*at]);
     if let Some(at) = (0..devices.len()).find(is_repeated) {
-        return Err(Error::element("devices", at as u64, FieldProblem::Repeated));
+        return Err(InputError::element("devices", at as u64, FieldProblem::Repeated));
     }
     Ok(ResidencySpec { id: object_id(&id)?, action, devices })
 }

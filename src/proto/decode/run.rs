@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use capstan_math::{
     curve::{points::SumEncoding, scalars::ScalarEncoding},
-    error::{Error, FieldProblem, Result},
+    error::{FieldProblem, InputError, Result},
     operation::OperationProgram,
     program::{INPUTS_MAX, OUTPUTS_MAX, ValueId, Verification},
 };
@@ -15,11 +15,14 @@ use super::{
     element_encoding, new_upload_id,
     program::program,
     regions::{read_vector, region_upload, written_vector},
-    required, scalar_encoding, vector_upload, verify,
+    required, scalar_encoding, upload_id, vector_upload, verify,
 };
 use crate::{
     parts::values,
-    v1::{self, program_input::Source, program_output::Delivery, program_ref::Program},
+    v1::{
+        self, msm_request::Scalars, ntt_request::Input, program_input::Source,
+        program_output::Delivery, program_ref::Program,
+    },
 };
 
 pub enum ProgramRef {
@@ -46,10 +49,10 @@ pub enum InputSource {
         count: u64,
         data: Bytes,
     },
-    /// A vector or an upload in progress, from element `offset` on.
+    /// A vector or an upload in progress, from element `offset` on; all of it without an offset.
     Stored {
         id: UploadId,
-        offset: u64,
+        offset: Option<u64>,
     },
     Streamed(StreamedVector),
     /// The elements are in the region.
@@ -89,8 +92,7 @@ pub struct EstimateSpec {
     pub verify: Verification,
 }
 
-/// Errors: `Invalid`, `Step` or `Item` for the first wrong field; `NotFound` for a malformed
-/// program id; `UploadConflict` for the id of a vector to keep that is named twice.
+/// Errors: `Invalid` for the first wrong field; `NotFound` for a malformed program id.
 pub fn run_spec(header: v1::RunHeader) -> Result<RunSpec> {
     let spec = RunSpec {
         program: program_ref(header.program)?,
@@ -98,15 +100,15 @@ pub fn run_spec(header: v1::RunHeader) -> Result<RunSpec> {
         outputs: list("outputs", OUTPUTS_MAX, header.outputs, output)?,
         verify: verify("verify", header.verify)?,
     };
-    spec.check_ids()?;
+    spec.check_uploads()?;
     Ok(spec)
 }
 
-/// Errors: `Invalid` or `Step` for the first field that is wrong.
+/// Errors: `Invalid` for the first field that is wrong.
 pub fn estimate_spec(request: v1::EstimateRequest) -> Result<EstimateSpec> {
     let count = request.outputs.len();
     if count > OUTPUTS_MAX {
-        return Err(Error::field("outputs", FieldProblem::too_long(OUTPUTS_MAX, count)));
+        return Err(InputError::field("outputs", FieldProblem::too_long(OUTPUTS_MAX, count)));
     }
     Ok(EstimateSpec {
         program: program_ref(request.program)?,
@@ -116,34 +118,37 @@ pub fn estimate_spec(request: v1::EstimateRequest) -> Result<EstimateSpec> {
 }
 
 impl RunSpec {
-    /// A vector to keep must not replace an input, which a retry would read, and no upload can have
-    /// two inputs, because each input is one of its streams.
-    fn check_ids(&self) -> Result<()> {
-        let (mut uploads, mut read) = (HashSet::new(), HashSet::new());
+    /// No upload can have two inputs, because each input is one of its streams.
+    fn check_uploads(&self) -> Result<()> {
+        let mut uploads = HashSet::new();
         for (index, input) in self.inputs.iter().enumerate() {
-            match &input.source {
-                InputSource::Streamed(StreamedVector::Upload(upload)) => {
-                    if !uploads.insert(upload.id) {
-                        let repeated = Error::field("upload_id", FieldProblem::OutOfRange);
-                        return Err(repeated.of_item("inputs", index, "upload"));
-                    }
-                    read.insert(upload.id);
-                }
-                InputSource::Stored { id, .. } => {
-                    read.insert(*id);
-                }
-                InputSource::Inline { .. }
-                | InputSource::Region(_)
-                | InputSource::Streamed(StreamedVector::Region(_)) => {}
+            if let InputSource::Streamed(StreamedVector::Upload(upload)) = &input.source
+                && !uploads.insert(upload.id)
+            {
+                let repeated = InputError::field("upload_id", FieldProblem::OutOfRange);
+                return Err(repeated.of_item("inputs", index, "upload"));
             }
         }
-        let is_free = |output: &RunOutput| match output.delivery {
-            OutputDelivery::Keep { id, .. } => read.insert(id),
+        Ok(())
+    }
+
+    /// Whether no vector to keep has the id of an input, which a retry would read, or of another
+    /// vector to keep.
+    pub fn has_free_ids(&self) -> bool {
+        let inputs = self.inputs.iter().filter_map(|input| match &input.source {
+            InputSource::Streamed(StreamedVector::Upload(upload)) => Some(upload.id),
+            InputSource::Stored { id, .. } => Some(*id),
+            InputSource::Inline { .. }
+            | InputSource::Region(_)
+            | InputSource::Streamed(StreamedVector::Region(_)) => None,
+        });
+        let mut taken: HashSet<_> = inputs.collect();
+        self.outputs.iter().all(|output| match output.delivery {
+            OutputDelivery::Keep { id, .. } => taken.insert(id),
             OutputDelivery::Send(_) | OutputDelivery::Points { .. } | OutputDelivery::Region(_) => {
                 true
             }
-        };
-        self.outputs.iter().all(is_free).then_some(()).ok_or(Error::UploadConflict)
+        })
     }
 }
 
@@ -154,7 +159,7 @@ fn list<W, T>(
     decode: fn(usize, W) -> Result<T>,
 ) -> Result<Vec<T>> {
     if items.len() > max {
-        return Err(Error::field(name, FieldProblem::too_long(max, items.len())));
+        return Err(InputError::field(name, FieldProblem::too_long(max, items.len())));
     }
     items.into_iter().enumerate().map(|(index, item)| decode(index, item)).collect()
 }
@@ -168,14 +173,16 @@ fn program_ref(reference: Option<v1::ProgramRef>) -> Result<ProgramRef> {
 }
 
 fn input(index: usize, input: v1::ProgramInput) -> Result<RunInput> {
-    let missing = Error::item("inputs", index, "source", FieldProblem::Missing);
-    let of = |member| move |error: Error| error.of_item("inputs", index, member);
+    let missing = InputError::item("inputs", index, "source", FieldProblem::Missing);
+    let of = |member| move |error: InputError| error.of_item("inputs", index, member);
     let source = match input.source.ok_or(missing)? {
-        Source::Inline(inline) => inline_vector(inline).map_err(of("inline"))?,
+        Source::Inline(inline) => {
+            inline_vector(inline, ["encoding", "data"]).map_err(of("inline"))?
+        }
         Source::Stored(stored) => {
-            let unknown = |_| Error::field("upload_id", FieldProblem::UnknownId);
+            let unknown = |_| InputError::field("upload_id", FieldProblem::UnknownId);
             let id = decode_id(&stored.upload_id).map_err(unknown).map_err(of("stored"))?;
-            InputSource::Stored { id: UploadId(id), offset: stored.offset }
+            InputSource::Stored { id: UploadId(id), offset: Some(stored.offset) }
         }
         Source::Upload(upload) => {
             let upload = vector_upload(upload).map_err(of("upload"))?;
@@ -190,15 +197,46 @@ fn input(index: usize, input: v1::ProgramInput) -> Result<RunInput> {
     Ok(RunInput { source, reduce: input.reduce })
 }
 
-fn inline_vector(inline: v1::InlineVector) -> Result<InputSource> {
-    let encoding = scalar_encoding("encoding", inline.encoding)?;
-    let count = element_count("data", inline.data.len(), encoding.width())? as u64;
+/// `fields` are the names of its encoding and its data.
+fn inline_vector(inline: v1::InlineVector, fields: [&'static str; 2]) -> Result<InputSource> {
+    let encoding = scalar_encoding(fields[0], inline.encoding)?;
+    let count = element_count(fields[1], inline.data.len(), encoding.width())? as u64;
     Ok(InputSource::Inline { encoding, count, data: inline.data })
 }
 
+impl InputSource {
+    /// The scalars of an MSM.
+    ///
+    /// Errors: `Invalid`; `NotFound` for a malformed id.
+    pub fn of_msm(scalars: Option<Scalars>) -> Result<Self> {
+        Self::of_single(match required("scalars", scalars)? {
+            Scalars::Inline(inline) => Input::Inline(inline),
+            Scalars::UploadId(id) => Input::UploadId(id),
+            Scalars::Stored(part) => Input::Stored(part),
+        })
+    }
+
+    /// The rows of an NTT.
+    ///
+    /// Errors: those of [`Self::of_msm`].
+    pub fn of_ntt(input: Option<Input>) -> Result<Self> {
+        Self::of_single(required("input", input)?)
+    }
+
+    fn of_single(input: Input) -> Result<Self> {
+        Ok(match input {
+            Input::Inline(inline) => inline_vector(inline, ["inline.encoding", "inline.data"])?,
+            Input::UploadId(id) => Self::Stored { id: upload_id(&id)?, offset: None },
+            Input::Stored(part) => {
+                Self::Stored { id: upload_id(&part.upload_id)?, offset: Some(part.offset) }
+            }
+        })
+    }
+}
+
 fn output(index: usize, output: v1::ProgramOutput) -> Result<RunOutput> {
-    let missing = Error::item("outputs", index, "delivery", FieldProblem::Missing);
-    let of = |member| move |error: Error| error.of_item("outputs", index, member);
+    let missing = InputError::item("outputs", index, "delivery", FieldProblem::Missing);
+    let of = |member| move |error: InputError| error.of_item("outputs", index, member);
     let delivery = match output.delivery.ok_or(missing)? {
         Delivery::Send(send) => {
             let encoding = element_encoding("encoding", send.encoding);

@@ -456,7 +456,7 @@ pub struct Program {
 pub struct Step {
     #[prost(
         oneof = "step::Operation",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21"
     )]
     pub operation: ::core::option::Option<step::Operation>,
 }
@@ -504,6 +504,8 @@ pub mod step {
         IntSum(super::IntSumStep),
         #[prost(message, tag = "20")]
         Reshape(super::ReshapeStep),
+        #[prost(message, tag = "21")]
+        PrefixProduct(super::PrefixProductStep),
     }
 }
 /// Makes a vector from elements that the call provides: the n-th InputStep of the program takes the
@@ -616,6 +618,13 @@ pub struct EvaluateStep {
     /// An element of the input's field, canonical, little-endian.
     #[prost(bytes = "bytes", tag = "2")]
     pub point: ::prost::bytes::Bytes,
+}
+/// Multiplies the elements of each row up to each of them: element i of the result is the product of
+/// elements 0 to i. The grand product of a permutation argument is 1, then all of these but the last.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PrefixProductStep {
+    #[prost(uint32, tag = "1")]
+    pub input: u32,
 }
 /// Divides each row, as the coefficients of a polynomial f, by X - point and drops the remainder:
 /// (f - f(point)) / (X - point). Rows keep their length, so the last coefficient is 0.

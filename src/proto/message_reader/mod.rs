@@ -169,7 +169,7 @@ impl<M: DecodedMessage> MessageReader<M> {
         if !is_shared {
             self.begun.extend_from_slice(&mem::take(&mut rest));
         }
-        super::check_lists::<M>([&self.begun, &rest]).map_err(super::status_of)?;
+        super::check_lists::<M>([&self.begun, &rest]).map_err(super::input_status)?;
         let decoded = M::decode((&mut self.begun).chain(rest));
         decoded.map(Some).map_err(|error| Status::internal(error.to_string()))
     }

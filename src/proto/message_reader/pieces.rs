@@ -122,7 +122,8 @@ mod tests {
     /// Reads all messages, and joins the pieces of chunks.
     async fn join(mut reader: MessageReader<v1::PutRequest>) -> Vec<v1::PutRequest> {
         use v1::put_request::Message::Chunk;
-        let (mut messages, mut rest) = (Vec::<v1::PutRequest>::new(), 0);
+        let mut messages = Vec::<v1::PutRequest>::new();
+        let mut rest = 0;
         let admit = |len| {
             assert!(len < SHARED_BYTES_MIN, "a large chunk is collected");
             Ok(())

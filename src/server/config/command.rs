@@ -4,11 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Command, value_parser};
 
-use super::{
-    kind::SettingKind,
-    source::FILE_DEFAULT,
-    table::{Setting, TABLE},
-};
+use super::source::FILE_DEFAULT;
+use crate::settings::{Setting, SettingKind, TABLE};
 
 const AFTER: &str = "\
 Every setting can be given in the file (jobs_max = 256), in the environment (CAPSTAN_JOBS_MAX=256) \

@@ -27,8 +27,8 @@ fn is_address(value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::TABLE;
     use super::*;
+    use crate::settings::TABLE;
 
     #[test]
     fn recognizes_service_links_and_nothing_else() {

@@ -10,12 +10,11 @@ use std::{
 use clap::ArgMatches;
 use serde_json::Value;
 
-use super::{
-    kind::SettingKind,
-    kubernetes::is_service_link,
-    table::{self, TABLE},
+use super::kubernetes::is_service_link;
+use crate::{
+    settings::{self, SettingKind, TABLE},
+    tenant::from_toml,
 };
-use crate::tenant::from_toml;
 
 /// Read unless it is absent or `--config` names another file.
 pub const FILE_DEFAULT: &str = "/etc/capstan/capstand.toml";
@@ -111,7 +110,7 @@ pub fn read_sources(
     }
     values.extend(from_env(env, &mut problems));
     values.extend(from_flags(flags));
-    for (name, value) in values.iter().filter(|(name, _)| table::find(name).is_none()) {
+    for (name, value) in values.iter().filter(|(name, _)| settings::find(name).is_none()) {
         let meant = similar_setting(name);
         let suggestion = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
         let text = format!("{name} ({}): no such setting{suggestion}", value.source);
@@ -149,7 +148,7 @@ fn from_file(path: &Path) -> Result<SourceValues, ConfigProblem> {
     let values: BTreeMap<String, Value> = from_toml(&text)
         .map_err(|problem| ConfigProblem::wrong(format!("{}: {problem}", path.display())))?;
     let values = values.into_iter().map(|(name, value)| {
-        let text = text_of(value, table::find(&name).map(|setting| setting.kind));
+        let text = text_of(value, settings::find(&name).map(|place| TABLE[place].kind));
         (name, RawValue { text, source: path.display().to_string() })
     });
     Ok(values.collect())

@@ -1,39 +1,25 @@
 //! The value of every setting, read from its sources.
 
-use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
+use std::ffi::OsString;
 
 use clap::ArgMatches;
 
 use super::{
-    kind::{ParsedValue, SettingKind, resolve},
+    memory,
     source::{ConfigProblem, RawValue, SourceContent, read_sources},
-    table::{Setting, TABLE},
 };
-use crate::{buffer::ByteSize, grpc::ServerSettings};
-
-#[derive(Debug, Clone)]
-struct SettingValue {
-    setting: &'static Setting,
-    parsed: ParsedValue,
-    /// `None` for the default.
-    raw: Option<RawValue>,
-}
-
-/// Declares getters of values of one kind; `None` for the words `auto` and `none`.
-macro_rules! getters {
-    ($($name:ident($variant:ident) -> $type:ty;)+) => {
-        $(pub(super) fn $name(&self, name: &str) -> Option<$type> {
-            match &self.get(name).parsed {
-                ParsedValue::$variant(value) => Some(value.clone()),
-                _ => None,
-            }
-        })+
-    };
-}
+use crate::{
+    buffer::ByteSize,
+    settings::{ParsedValue, ParsedValues, Setting, SettingKind, TABLE, position, resolve},
+};
 
 /// The value of every setting, each of its kind and in its range.
 #[derive(Debug, Clone)]
-pub struct SettingValues(Vec<SettingValue>);
+pub struct SettingValues {
+    pub(super) parsed: ParsedValues,
+    /// The given values, in the order of the table; `None` for the default.
+    raw: Vec<Option<RawValue>>,
+}
 
 impl SettingValues {
     /// Reads every value and checks it by itself.
@@ -44,9 +30,9 @@ impl SettingValues {
         flags: &ArgMatches,
         env: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, Vec<ConfigProblem>> {
-        let SourceContent { given, mut problems, mut uncertain } = read_sources(env, flags);
+        let SourceContent { given: raw, mut problems, mut uncertain } = read_sources(env, flags);
         let mut values = Vec::new();
-        for (setting, raw) in TABLE.iter().zip(given) {
+        for (setting, raw) in TABLE.iter().zip(&raw) {
             let text = raw.as_ref().map_or(setting.default, |raw| raw.text.as_str());
             let wrong = |text: &str| problem(setting, raw.as_ref(), text);
             let parsed = match setting.kind.parse(text) {
@@ -56,14 +42,15 @@ impl SettingValues {
                 Some(parsed) => Ok(parsed),
                 None => Err(wrong(&format!("must be {}", setting.kind))),
             };
-            let parsed = parsed.unwrap_or_else(|problem| {
+            values.push(parsed.unwrap_or_else(|problem| {
                 problems.push(problem);
                 uncertain.push(setting.name);
-                setting.kind.parse(setting.default).expect("a test parses every default")
-            });
-            values.push(SettingValue { setting, parsed, raw });
+                setting.parsed_default()
+            }));
         }
-        let values = Self(values);
+        let given: Vec<bool> = raw.iter().map(Option::is_some).collect();
+        let parsed = ParsedValues::new(values, &given, memory::available_bytes());
+        let values = Self { parsed, raw };
         if problems.is_empty() {
             return Ok(values);
         }
@@ -79,14 +66,14 @@ impl SettingValues {
 
     /// The values as a TOML file, in which defaults are comments.
     pub fn to_toml(&self) -> String {
-        let server = self.config().server;
         let mut toml = String::from("# Settings of capstand. Flags override CAPSTAN_* variables, ");
         toml += "which override this file.\n";
-        for SettingValue { setting, raw, .. } in &self.0 {
-            let adapted = adapted_default(setting, &server);
-            let default = adapted.as_deref().unwrap_or(setting.default);
-            let text = raw.as_ref().map_or(default, |raw| raw.text.trim());
-            let quote = if setting.kind.is_bare(text) { "" } else { "\"" };
+        for (setting, raw) in TABLE.iter().zip(&self.raw) {
+            let text = match raw {
+                Some(raw) => raw.text.trim().to_owned(),
+                None => self.default_text(setting),
+            };
+            let quote = if setting.kind.is_bare(&text) { "" } else { "\"" };
             let comment = if raw.is_none() { "# " } else { "" };
             let text = text.replace('\\', "\\\\").replace('"', "\\\"");
             toml += &format!("\n# {}\n# {}.\n", setting.about, setting.kind);
@@ -95,78 +82,21 @@ impl SettingValues {
         toml
     }
 
-    pub(super) fn problem(&self, name: &str, text: &str) -> ConfigProblem {
-        let SettingValue { setting, raw, .. } = self.get(name);
-        problem(setting, raw.as_ref(), text)
-    }
-
-    fn get(&self, name: &str) -> &SettingValue {
-        let found = self.0.iter().find(|value| value.setting.name == name);
-        found.expect("the name is in the table")
-    }
-
-    getters! {
-        number(Number) -> u64;
-        address(Address) -> SocketAddr;
-        path(Path) -> PathBuf;
-        devices(Devices) -> Vec<u32>;
-    }
-
-    /// A number that cannot be `auto`, as an integer type that holds the setting's range.
-    pub(super) fn integer<T: TryFrom<u64>>(&self, name: &str) -> T {
-        let number = self.number(name).expect("the table declares a number without auto");
-        number.try_into().ok().expect("the type holds the table's range")
-    }
-
-    /// A number that cannot be `auto`. If it is not given, its default as `adapt` fits it to other
-    /// settings.
-    pub(super) fn integer_or<T: TryFrom<u64>>(&self, name: &str, adapt: impl FnOnce(T) -> T) -> T {
-        let value = self.integer(name);
-        if self.get(name).raw.is_some() { value } else { adapt(value) }
-    }
-
-    pub(super) fn microseconds(&self, name: &str) -> Duration {
-        Duration::from_micros(self.integer(name))
-    }
-
-    pub(super) fn milliseconds(&self, name: &str) -> Duration {
-        Duration::from_millis(self.integer(name))
-    }
-
-    pub(super) fn seconds(&self, name: &str) -> Duration {
-        Duration::from_secs(self.integer(name))
-    }
-
-    /// `None` for the word `none`.
-    pub(super) fn optional_text(&self, name: &str) -> Option<String> {
-        Some(self.text(name)).filter(|text| !text.is_empty()).map(str::to_owned)
-    }
-
-    pub(super) fn text(&self, name: &str) -> &str {
-        match &self.get(name).parsed {
-            ParsedValue::Text(text) => text,
-            _ => "",
+    /// The default of a setting that is not given, as other settings have changed it.
+    fn default_text(&self, setting: &Setting) -> String {
+        let number = self.parsed.number(setting.name);
+        match (setting.parsed_default(), setting.kind) {
+            (ParsedValue::Number(default), _) if default == number => setting.default.to_owned(),
+            (ParsedValue::Number(_), SettingKind::Bytes { .. }) => ByteSize(number).to_string(),
+            (ParsedValue::Number(_), _) => number.to_string(),
+            _ => setting.default.to_owned(),
         }
     }
 
-    pub(super) fn flag(&self, name: &str) -> bool {
-        self.get(name).parsed == ParsedValue::Flag(true)
+    pub(super) fn problem(&self, name: &str, text: &str) -> ConfigProblem {
+        let place = position(name);
+        problem(&TABLE[place], self.raw[place].as_ref(), text)
     }
-}
-
-/// The default of a setting if other settings have changed it.
-fn adapted_default(setting: &Setting, server: &ServerSettings) -> Option<String> {
-    let number = match setting.name {
-        "connection_jobs_max" => server.connection_jobs_max.into(),
-        "message_payload_bytes_max" => server.message_payload_bytes_max,
-        "http2_stream_window_bytes" => server.http2_stream_window_bytes.into(),
-        "http2_connection_window_bytes" => server.http2_connection_window_bytes.into(),
-        _ => return None,
-    };
-    let is_changed = setting.kind.parse(setting.default) != Some(ParsedValue::Number(number));
-    let is_bytes = matches!(setting.kind, SettingKind::Bytes { .. });
-    let text = if is_bytes { ByteSize(number).to_string() } else { number.to_string() };
-    is_changed.then_some(text)
 }
 
 fn problem(setting: &Setting, raw: Option<&RawValue>, text: &str) -> ConfigProblem {

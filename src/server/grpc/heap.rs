@@ -70,7 +70,8 @@ mod tests {
             let all = (0..count).map(|_| limits.acquire(source).expect("is below the limit"));
             all.collect::<Vec<_>>()
         };
-        let (mut trim, mut now) = (HeapTrim::default(), Instant::now());
+        let mut trim = HeapTrim::default();
+        let mut now = Instant::now();
         let mut is_due = |limits: &_| {
             now += PAUSE;
             trim.next(limits, now).is_some()
@@ -97,7 +98,8 @@ mod tests {
             let all = (0..ENDED_MIN).map(|_| limits.acquire(source).expect("is below the limit"));
             drop(all.collect::<Vec<_>>());
         };
-        let (mut trim, begun) = (HeapTrim::default(), Instant::now());
+        let mut trim = HeapTrim::default();
+        let begun = Instant::now();
         end_many();
         assert!(trim.next(&limits, begun).is_none());
         let first = trim.next(&limits, begun).expect("many have ended");

@@ -14,7 +14,7 @@ use super::{
     heap::{self, HeapTrim},
     state::ServerState,
 };
-use crate::telemetry::{self, TenantGauges};
+use crate::telemetry;
 
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -62,21 +62,21 @@ fn tick(state: &Arc<ServerState>, ticks: u32, late: Duration) {
     }
     if ticks.is_multiple_of(PIN_TICKS) {
         tokio::spawn(residency::restore_pins(state.clone()));
-        state.pins.bytes().for_each(|(device, bytes)| telemetry::pinned_bases(device, bytes));
+        for (device, bytes) in state.pins.bytes() {
+            telemetry::PINNED_BASES_BYTES.with([device.to_string()]).set(bytes as f64);
+        }
     }
     if ticks.is_multiple_of(PIN_TICKS) && state.settings.metrics_tenants {
         for tenant in state.tenants.listed() {
-            let used = TenantGauges {
-                jobs: tenant.jobs.used(),
-                bytes_in_flight: tenant.bytes.used(),
-                store_bytes: tenant.store_bytes.used(),
-                connections: tenant.connections.used(),
-            };
-            telemetry::tenant(&tenant.name.to_string(), &used);
+            for (gauge, used) in tenant.gauges() {
+                gauge.with([tenant.name.to_string()]).set(used as f64);
+            }
         }
     }
     let expiries = state.credentials.expiries();
-    expiries.iter().for_each(|file| telemetry::certificate_expiry(file.setting, file.expiry));
+    for file in &expiries {
+        telemetry::CERTIFICATE_EXPIRY.with([file.setting]).set(file.expiry);
+    }
     if ticks.is_multiple_of(EXPIRY_TICKS) {
         expiries.iter().for_each(FileExpiry::warn);
     }
@@ -91,12 +91,15 @@ fn tick(state: &Arc<ServerState>, ticks: u32, late: Duration) {
         tracing::info!(closed, "closed connections that do not read their responses");
     }
     state.regions.drop_unmapped();
-    telemetry::set_queued_jobs(state.scheduler.queued() as u64);
-    let spare = state.inputs.spare_bytes() + state.results.spare_bytes();
-    telemetry::payload_memory(state.budget.bytes.used(), spare, state.regions.bytes());
-    telemetry::open_calls(state.open_calls.used(), state.health_checks.used());
-    telemetry::stored(state.objects.budget().used(), state.objects.slots().used());
-    telemetry::connections(state.connections.used());
+    telemetry::QUEUED_JOBS.set(state.scheduler.queued() as u64);
+    telemetry::IN_FLIGHT_BYTES.set(state.budget.bytes.used());
+    telemetry::SPARE_MEMORY_BYTES.set(state.inputs.spare_bytes() + state.results.spare_bytes());
+    telemetry::REGION_BYTES.set(state.regions.bytes());
+    telemetry::OPEN_CALL_BYTES.set(state.open_calls.used());
+    telemetry::HEALTH_CHECK_BYTES.set(state.health_checks.used());
+    telemetry::STORE_BYTES.set(state.objects.budget().used());
+    telemetry::STORE_OBJECTS.set(state.objects.slots().used());
+    telemetry::CONNECTIONS.set(state.connections.used());
 }
 
 #[cfg(test)]

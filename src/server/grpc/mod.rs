@@ -16,13 +16,13 @@ mod requests;
 mod responses;
 mod routes;
 mod serve_error;
-mod settings;
 mod state;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 #[doc(hidden)]
 pub use crate::region::outlive_signals;
+pub use crate::settings::{AuthSettings, JwtSettings, ProxySettings, ServerSettings, TlsFiles};
 pub use crate::store::DataDirError;
 pub use crate::worker::{
     NoWorkers, SpreadPolicy, WorkerCommand, WorkerPoolSettings, WorkerSettings, has_landlock,
@@ -35,13 +35,11 @@ pub use connections::header_blocks::{HeaderBlockLimit, ReceivedBlocks};
 pub use connections::metrics_certificate::MetricsCertificate;
 #[doc(hidden)]
 pub use connections::tls::CERTIFICATE_VALIDITY_MIN;
-pub use connections::tls::TlsFiles;
 pub use devices::preload_file::{PreloadFileError, check_preload_file};
 use futures_util::future::BoxFuture;
 pub use objects::loading::Readiness;
 pub use operators::status_report::StatusReporter;
 pub use serve_error::ServeError;
-pub use settings::{AuthSettings, JwtSettings, ProxySettings, ServerSettings};
 pub use state::Engines;
 use tokio::{
     sync::watch,

@@ -17,7 +17,7 @@ pub enum ServeError {
     Thread(io::Error),
     /// Memory is missing, or threads cannot be started.
     #[error(transparent)]
-    Start(#[from] crate::error::Error),
+    Start(#[from] crate::error::ServiceError),
     /// The data directory cannot be read or written, or another daemon uses it.
     #[error(transparent)]
     DataDir(#[from] DataDirError),

@@ -172,7 +172,6 @@ impl ServerState {
         let tenants = Arc::new(Tenants::default());
         let credentials = Arc::new(Credentials::read(&settings, &tenants)?);
         let preload = settings.preload.as_deref().map(read_preload_file).transpose()?;
-        let (bytes_max, objects_max) = (settings.store_bytes_max, settings.objects_max.into());
         let Engines { executor, reason, pinned_bytes } = engines;
         let workers = match settings.workers {
             0 => executor.jobs_at_once(),
@@ -184,13 +183,16 @@ impl ServerState {
         let busy_poll =
             if has_gpus { BusyPoll::new(settings.busy_poll) } else { BusyPoll::default() };
         let pinned_bytes = pinned_bytes / 2;
-        let inputs = PayloadPool::of_inputs(settings.bytes_in_flight_max, pinned_bytes)?;
-        let results = PayloadPool::new(settings.bytes_in_flight_max, pinned_bytes)?;
+        let payload_max = settings.bytes_in_flight_max;
+        let inputs = PayloadPool::of_inputs(payload_max, pinned_bytes).map_err(Error::from)?;
+        let results = PayloadPool::new(payload_max, pinned_bytes).map_err(Error::from)?;
         for pool in [&inputs, &results] {
             pin(pool, &*executor, pinned_bytes as usize);
         }
+        let store_bytes_max = settings.store_bytes_max;
+        let objects_max = settings.objects_max.into();
         let data_dir = settings.data_dir.as_deref();
-        let objects = ObjectStore::open(bytes_max, objects_max, data_dir, &tenants)?;
+        let objects = ObjectStore::open(store_bytes_max, objects_max, data_dir, &tenants)?;
         Ok(Self {
             programs: ProgramStore::default(),
             objects: Arc::new(objects),
@@ -231,15 +233,16 @@ impl ServerState {
 
 fn random_name() -> Result<HeaderValue, Error> {
     let mut name = [0; 16];
-    let internal = |error| Error::Internal(format!("no randomness: {error}"));
+    let internal = |error| Error::internal(format!("no randomness: {error}"));
     getrandom::fill(&mut name).map_err(internal)?;
     let name = HeaderValue::from_str(&hex::encode(name));
-    name.map_err(|error| Error::Internal(error.to_string()))
+    name.map_err(|error| Error::internal(error.to_string()))
 }
 
 /// Lets the devices of `executor` access the first `bytes` bytes of payload memory directly.
 fn pin(payloads: &PayloadPool, executor: &dyn Executor, bytes: usize) {
-    let (begun, memory) = (Instant::now(), payloads.memory());
+    let begun = Instant::now();
+    let memory = payloads.memory();
     if let Some(pinning) = executor.share_memory(memory, bytes) {
         payloads.hold_pinning(pinning);
     }

@@ -167,7 +167,7 @@ impl<W: JobWork> JobWork for AdmittedJob<W> {
 mod tests {
     use super::*;
     use crate::{
-        error::Error,
+        error::{EngineError, Error},
         tenant::{TenantId, TenantLimits, TenantName},
     };
 
@@ -195,7 +195,9 @@ mod tests {
             share.and_then(|()| admit(&[tenant, server], 1, 1))
         };
         for (has_others, jobs) in [(false, 256), (true, 240)] {
-            let (server, flooding, other) = (Budget::server(1 << 30, 256), budget(), budget());
+            let server = Budget::server(1 << 30, 256);
+            let flooding = budget();
+            let other = budget();
             let held: Vec<_> =
                 (0..300).flat_map(|_| take(&flooding, &server, has_others)).collect();
             assert_eq!(held.len(), jobs);
@@ -204,7 +206,8 @@ mod tests {
             assert!(take(&flooding, &server, has_others).is_err());
         }
         // A single request may need everything.
-        let (server, tenant) = (Budget::server(100, 256), Budget::connection(100, 256));
+        let server = Budget::server(100, 256);
+        let tenant = Budget::connection(100, 256);
         assert!(check_share(&tenant, &server, 100, 1, true).is_ok());
     }
 
@@ -237,7 +240,7 @@ mod tests {
             (&two, 51, 0, Limit::BytesInFlight, true),
         ];
         for (connection, bytes, jobs, expected, again) in refusals {
-            let Err(Error::Exhausted { limit, retry_after }) =
+            let Err(Error::Engine(EngineError::Exhausted { limit, retry_after })) =
                 admit(&[connection, &whole], bytes, jobs)
             else {
                 panic!("admitted {bytes} bytes and {jobs} jobs");

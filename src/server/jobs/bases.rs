@@ -105,7 +105,8 @@ fn check_next<A: CurvePoint>(
     host: &ComputeHost,
     control: &JobControl,
 ) -> Result<Option<Bases>> {
-    let (first, width) = (checked.len(), encoding.point_bytes(A::GROUP));
+    let first = checked.len();
+    let width = encoding.point_bytes(A::GROUP);
     let end = count.min(first + host_piece_points(A::GROUP));
     checked.reserve_exact(count - first);
     let points = decode_points::<A>(host, encoding, &data[first * width..end * width], control)?;

@@ -5,7 +5,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::ComputeHost;
 use crate::{
     curve::points::{self, MsmSums, SumEncoding},
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result},
     sync::Mutex,
 };
 

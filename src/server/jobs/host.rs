@@ -32,7 +32,7 @@ impl ComputeHost {
             .num_threads(threads)
             .thread_name(|index| format!("capstan-host-{index}"))
             .build()
-            .map_err(|error| Error::Internal(format!("cannot start threads: {error}")))?;
+            .map_err(|error| Error::internal(format!("cannot start threads: {error}")))?;
         Ok(Self { executor, waiting_msms: Arc::default(), pool })
     }
 

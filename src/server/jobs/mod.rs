@@ -8,11 +8,8 @@ mod decode_points;
 mod early_points;
 mod host;
 mod import;
-mod import_matrix;
-mod payload;
 mod program;
 mod program_input;
-mod report;
 mod residency;
 mod scheduler;
 mod waiting_msms;
@@ -25,11 +22,11 @@ pub use backlog::Backlog;
 pub use bases::{JobBases, UncheckedBases};
 pub use early_points::{EarlyPoints, PointsOfOutput};
 pub use host::ComputeHost;
-pub use import::{BasesImport, ImportJob};
-pub use import_matrix::{MatrixImport, MatrixImportJob};
-pub use program::{ProgramJob, ProgramJobOutput, ProgramOutput, ProgramWork};
-pub use program_input::{InputPayload, ProgramJobInput};
-pub use report::JobReport;
+pub use import::{
+    ImportJob, Imported, ImportedBases, ImportedContent, MatrixImport, ObjectImport, PointsImport,
+};
+pub use program::{JobReport, ProgramJob, ProgramJobOutput, ProgramOutput, ProgramWork};
+pub use program_input::ProgramJobInput;
 pub use residency::ResidencyJob;
 use scheduler::SENIORITY_AGE;
 pub use scheduler::{FinishedJob, JobOwner, JobPriority, JobTicket, JobWaker, JobWork, Scheduler};

@@ -6,8 +6,7 @@ use std::{mem, sync::Arc, time::Duration};
 use tracing::{Span, debug_span, field::Empty};
 
 use super::{
-    ComputeHost, EarlyPoints, JobBases, JobReport, JobWaker, JobWork, ProgramJobInput,
-    early_points,
+    ComputeHost, EarlyPoints, JobBases, JobWaker, JobWork, ProgramJobInput, early_points,
     scheduler::SHORT_JOB_MAX,
     waiting_msms::{BatchKey, BatchedMsm, PickedMsm, WaitingMsm, may_share},
 };
@@ -17,8 +16,8 @@ use crate::{
         points::{Bases, SumEncoding},
         scalars::ScalarEncoding,
     },
-    engine::JobControl,
-    error::{Error, Result},
+    engine::{EncodedScalars, ExecutedBy, JobControl},
+    error::{EngineError, Error, InputError, Result},
     exec::{ElementSink, RunInProgress, RunOperands, RunReport, StepReport},
     sparse::SparseMatrix,
     verify::Verification,
@@ -56,6 +55,16 @@ pub enum ProgramJobOutput {
         payload: Arc<UploadBuffer>,
     },
     Points(SumEncoding),
+}
+
+/// What a program reports about its computation.
+pub struct JobReport {
+    /// log2 of the length of one vector or row, rounded down.
+    pub lg_n: u32,
+    pub verify: Verification,
+    /// Time spent checking; part of the run time.
+    pub verify_time: Duration,
+    pub executor: ExecutedBy,
 }
 
 pub struct ProgramOutput {
@@ -137,7 +146,7 @@ impl ProgramWork {
     }
 
     /// The failure of an input that has not arrived.
-    fn failure(&self) -> Option<Error> {
+    fn failure(&self) -> Option<EngineError> {
         let mut awaited = self.job.inputs.iter().filter(|input| !input.has_arrived());
         awaited.find_map(|input| input.payload.failure())
     }
@@ -173,7 +182,7 @@ impl ProgramWork {
     /// Runs a step if what it reads has arrived.
     fn run_step(&mut self, bases: &[Bases], control: &JobControl) -> Result<Option<RunReport>> {
         if let Some(failure) = self.failure() {
-            return Err(failure);
+            return Err(failure.into());
         }
         if !self.has_next_elements() {
             return Ok(None);
@@ -185,10 +194,12 @@ impl ProgramWork {
             .iter()
             .map(|input| PayloadView::starting_at(&input.payload, input.byte_range().start));
         let sources: Vec<_> = sources.collect();
-        let elements = inputs.iter().zip(&sources).map(|(input, source)| input.elements(source));
+        let elements = inputs.iter().zip(&sources);
+        let elements = elements.map(|(input, source)| EncodedScalars::of(input.spec, source));
         let views: Vec<_> = outputs.iter().map(ProgramJobOutput::view).collect();
         let sinks = outputs.iter().zip(&views).map(|(output, view)| output.sink(view));
-        let (elements, sinks) = (elements.collect::<Vec<_>>(), sinks.collect::<Vec<_>>());
+        let elements = elements.collect::<Vec<_>>();
+        let sinks = sinks.collect::<Vec<_>>();
         // Not on a rayon pool: while it waits for another pool, as an engine does, its thread would
         // run another program's step on top of this one, which may wait for the same device.
         let early = early_points.as_ref();
@@ -198,7 +209,9 @@ impl ProgramWork {
         });
         let listeners: Vec<_> = listeners.collect();
         let early_sums: Vec<_> = listeners.iter().map(Option::as_deref).collect();
-        let (inputs, sinks, early_sums) = (&elements[..], &sinks[..], &early_sums[..]);
+        let inputs = &elements[..];
+        let sinks = &sinks[..];
+        let early_sums = &early_sums[..];
         let operands = RunOperands { inputs, bases, matrices, sinks, early_sums };
         let report = operands.run(|| run.step(&operands, control)).and_then(|report| {
             if let (Some(report), Some(early)) = (&report, early) {
@@ -207,10 +220,11 @@ impl ProgramWork {
             Ok(report)
         });
         report.map_err(|error| match (*input_field, error) {
-            (Some(field), Error::Step { index: Some(index), problem, .. }) => {
-                Error::element(field, index, problem)
-            }
-            (_, error) => error,
+            (
+                Some(field),
+                EngineError::Input(InputError::Invalid { index: Some(index), problem, .. }),
+            ) => Error::element(field, index, problem),
+            (_, error) => error.into(),
         })
     }
 
@@ -220,7 +234,7 @@ impl ProgramWork {
             JobBases::Checked(bases) => bases.is_intact(),
             JobBases::Unchecked(_) => true,
         };
-        if self.job.bases.iter().all(is_intact) { Ok(()) } else { Err(Error::DiskFailed) }
+        if self.job.bases.iter().all(is_intact) { Ok(()) } else { Err(Error::DISK_FAILED) }
     }
 
     fn output(&self, report: RunReport) -> ProgramOutput {

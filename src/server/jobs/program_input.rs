@@ -4,43 +4,29 @@ use std::{ops::Range, sync::Arc};
 
 use zeroize::Zeroizing;
 
-use crate::{
-    buffer::{PayloadView, UploadBuffer},
-    curve::scalars::ScalarEncoding,
-    engine::{ElementNames, EncodedScalars, JobControl},
-    error::Result,
-};
+use crate::{buffer::UploadBuffer, engine::JobControl, error::Result, program::InputSpec};
 
 /// Bytes of a region that are copied at a time.
 const COPIED_BYTES: usize = 256 << 10;
 
-/// The memory of an input.
-pub struct InputPayload {
+#[derive(Clone)]
+pub struct ProgramJobInput {
     pub payload: Arc<UploadBuffer>,
     /// Memory for a copy of a payload in a region, if the job reads it again when the client or the
     /// job itself may have changed it.
     pub copy: Option<Arc<UploadBuffer>>,
-}
-
-#[derive(Clone)]
-pub struct ProgramJobInput {
-    pub payload: Arc<UploadBuffer>,
-    /// Like [`InputPayload::copy`].
-    pub copy: Option<Arc<UploadBuffer>>,
-    pub encoding: ScalarEncoding,
-    pub reduce: bool,
+    pub spec: InputSpec,
     /// Index of the first element.
     pub first: u64,
-    pub count: u64,
 }
 
 impl ProgramJobInput {
     pub(super) fn byte_range(&self) -> Range<u64> {
-        self.bytes_of(&(0..self.count))
+        self.bytes_of(&(0..self.spec.count))
     }
 
     fn bytes_of(&self, elements: &Range<u64>) -> Range<u64> {
-        let width = self.encoding.width() as u64;
+        let width = self.spec.encoding.width() as u64;
         (self.first + elements.start) * width..(self.first + elements.end) * width
     }
 
@@ -65,12 +51,5 @@ impl ProgramJobInput {
         }
         self.payload = copy;
         Ok(())
-    }
-
-    /// The elements, which `source` holds. Errors name them after the program's step.
-    pub(super) fn elements<'a>(&self, source: &'a PayloadView<'a>) -> EncodedScalars<'a> {
-        let &Self { encoding, reduce, count, .. } = self;
-        let names = ElementNames { field: "elements", first: 0 };
-        EncodedScalars { encoding, reduce, count: count as usize, names, source }
     }
 }

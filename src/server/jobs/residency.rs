@@ -26,7 +26,9 @@ impl JobWork for ResidencyJob {
     type Output = DeviceResidency;
 
     fn span(&self, id: u64) -> Span {
-        let (op, group, n) = ("residency", self.bases.group().name(), self.bases.len());
+        let op = "residency";
+        let group = self.bases.group().name();
+        let n = self.bases.len();
         let (device, change) = (self.device, self.change);
         debug_span!("job", id, op, group, n, device, ?change, queue_us = Empty, run_us = Empty)
     }
@@ -41,6 +43,6 @@ impl JobWork for ResidencyJob {
         let executor = &self.host.executor;
         let held = executor.set_residency(self.device, &self.bases, self.change, control);
         self.device_time.iter().for_each(|budget| budget.charge(begun.elapsed()));
-        held.map(Some)
+        Ok(held.map(Some)?)
     }
 }

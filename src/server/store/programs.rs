@@ -51,8 +51,8 @@ impl ProgramStore {
         let mut caches = self.0.lock();
         caches.uses += 1;
         let now = caches.uses;
-        let cache = caches.by_tenant.get_mut(&tenant).ok_or(Error::NotFound)?;
-        let cached = cache.by_id.get_mut(&id).ok_or(Error::NotFound)?;
+        let cache = caches.by_tenant.get_mut(&tenant).ok_or(Error::NOT_FOUND)?;
+        let cached = cache.by_id.get_mut(&id).ok_or(Error::NOT_FOUND)?;
         cached.last_use = now;
         Ok(cached.program.clone())
     }
@@ -66,8 +66,10 @@ impl ProgramStore {
         encoded_bytes: usize,
     ) {
         let bytes = encoded_bytes + program.steps().len() * size_of::<(Operation, ValueType)>();
-        let (program, _charge) = (Arc::new(program), tenant.program_bytes.charge(bytes as u64));
-        let (tenant, mut caches) = (tenant.id, self.0.lock());
+        let program = Arc::new(program);
+        let _charge = tenant.program_bytes.charge(bytes as u64);
+        let tenant = tenant.id;
+        let mut caches = self.0.lock();
         caches.uses += 1;
         let cached = CachedProgram { program, bytes, last_use: caches.uses, _charge };
         caches.insert(tenant, id, cached);
@@ -142,14 +144,15 @@ mod tests {
 
     #[test]
     fn drops_the_programs_that_were_not_used_for_the_longest_time() {
-        let (store, one) = (ProgramStore::default(), tenant(ONE));
+        let store = ProgramStore::default();
+        let one = tenant(ONE);
         for number in 0..PROGRAMS_MAX {
             store.insert(&one, id(number), program(), 0);
         }
         store.get(ONE, id(0)).unwrap();
         store.insert(&one, id(PROGRAMS_MAX), program(), 0);
         assert!(store.get(ONE, id(0)).is_ok() && store.get(ONE, id(PROGRAMS_MAX)).is_ok());
-        assert_eq!(store.get(ONE, id(1)), Err(Error::NotFound));
+        assert_eq!(store.get(ONE, id(1)), Err(Error::NOT_FOUND));
         // The same program again takes no more room.
         store.insert(&one, id(0), program(), 0);
         assert!(store.get(ONE, id(2)).is_ok());
@@ -157,19 +160,22 @@ mod tests {
 
     #[test]
     fn bounds_bytes_but_keeps_the_program_that_was_stored_last() {
-        let (store, one) = (ProgramStore::default(), tenant(ONE));
+        let store = ProgramStore::default();
+        let one = tenant(ONE);
         store.insert(&one, id(0), program(), BYTES_MAX / 2);
         store.insert(&one, id(1), program(), BYTES_MAX / 2);
-        assert_eq!(store.get(ONE, id(0)), Err(Error::NotFound));
+        assert_eq!(store.get(ONE, id(0)), Err(Error::NOT_FOUND));
         store.insert(&one, id(2), program(), BYTES_MAX);
-        assert_eq!(store.get(ONE, id(1)), Err(Error::NotFound));
+        assert_eq!(store.get(ONE, id(1)), Err(Error::NOT_FOUND));
         assert!(store.get(ONE, id(2)).is_ok());
         assert_eq!(store.0.lock().programs, 1);
     }
 
     #[test]
     fn programs_count_for_their_tenant_until_they_are_dropped() {
-        let (store, one, two) = (ProgramStore::default(), tenant(ONE), tenant(TWO));
+        let store = ProgramStore::default();
+        let one = tenant(ONE);
+        let two = tenant(TWO);
         let used = || [&one, &two].map(|tenant| tenant.program_bytes.used());
         store.insert(&one, id(0), program(), 1000);
         store.insert(&two, id(0), program(), 2000);
@@ -183,20 +189,24 @@ mod tests {
 
     #[test]
     fn a_tenant_sees_and_drops_its_own_programs_only() {
-        let (store, one, two) = (ProgramStore::default(), tenant(ONE), tenant(TWO));
+        let store = ProgramStore::default();
+        let one = tenant(ONE);
+        let two = tenant(TWO);
         store.insert(&one, id(0), program(), BYTES_MAX / 4);
-        assert_eq!(store.get(TWO, id(0)), Err(Error::NotFound));
+        assert_eq!(store.get(TWO, id(0)), Err(Error::NOT_FOUND));
         for number in 1..5 {
             store.insert(&two, id(number), program(), BYTES_MAX / 4);
         }
         assert!(store.get(ONE, id(0)).is_ok(), "the other tenant has more");
-        assert_eq!(store.get(TWO, id(1)), Err(Error::NotFound));
+        assert_eq!(store.get(TWO, id(1)), Err(Error::NOT_FOUND));
         assert!(store.get(TWO, id(4)).is_ok());
     }
 
     #[test]
     fn many_small_programs_of_a_tenant_cost_no_other_one_its_program() {
-        let (store, one, two) = (ProgramStore::default(), tenant(ONE), tenant(TWO));
+        let store = ProgramStore::default();
+        let one = tenant(ONE);
+        let two = tenant(TWO);
         store.insert(&two, id(0), program(), BYTES_MAX / 4);
         for number in 0..PROGRAMS_MAX + 3 {
             store.insert(&one, id(number), program(), 0);

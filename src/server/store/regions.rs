@@ -90,8 +90,10 @@ impl Regions {
     ///
     /// Errors: `Internal` if the system has no randomness.
     pub fn add(&self, region: SharedRegion, user: u32) -> Result<(RegionId, RegionToken)> {
-        let (id, token) = (RegionId(random()?), random()?);
-        let (region, opened) = (Arc::new(region), Instant::now());
+        let id = RegionId(random()?);
+        let token = random()?;
+        let region = Arc::new(region);
+        let opened = Instant::now();
         let region = OpenRegion { region, user, token: Some(token), opened };
         self.open.lock().insert(id, region);
         Ok((id, token))
@@ -109,7 +111,7 @@ impl Regions {
     pub fn get(&self, id: RegionId, user: u32) -> Result<Arc<SharedRegion>> {
         let open = self.open.lock();
         let is_mapped = |region: &&OpenRegion| region.user == user && region.token.is_none();
-        let region = open.get(&id).filter(is_mapped).ok_or(Error::NotFound)?;
+        let region = open.get(&id).filter(is_mapped).ok_or(Error::NOT_FOUND)?;
         Ok(region.region.clone())
     }
 
@@ -129,7 +131,7 @@ impl Regions {
 
 fn random() -> Result<[u8; 16]> {
     let mut bytes = [0; 16];
-    let failed = |_| Error::Internal("the system has no randomness".into());
+    let failed = |_| Error::internal("the system has no randomness");
     getrandom::fill(&mut bytes).map_err(failed)?;
     Ok(bytes)
 }
@@ -201,7 +203,7 @@ mod tests {
         let _permits = regions.admit(&tenant, USER, 6, false).unwrap();
         let expected = Limit::Tenant(TenantLimit::RegionBytes);
         let refused = regions.admit(&tenant, USER, 5, false).unwrap_err();
-        assert!(matches!(refused, Error::Exhausted { limit, .. } if limit == expected));
+        assert_eq!(refused.limit(), Some(expected));
         assert!(regions.admit(&tenant, USER, 4, false).is_ok());
     }
 
@@ -226,7 +228,7 @@ mod tests {
         // Before they are open, too.
         let own: Vec<_> = (0..USER_REGIONS_MAX).map(|_| admit(USER).unwrap()).collect();
         let refused = admit(USER).unwrap_err();
-        assert!(matches!(refused, Error::Exhausted { limit: Limit::Regions, .. }), "{refused}");
+        assert_eq!(refused.limit(), Some(Limit::Regions), "{refused}");
         assert!(admit(USER + 1).is_ok());
         drop(own);
         assert!(admit(USER).is_ok());

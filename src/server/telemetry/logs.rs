@@ -14,15 +14,7 @@ use tracing_subscriber::{
 use super::TelemetryError;
 #[cfg(feature = "otlp")]
 use super::otlp::SpanExport;
-
-/// Format of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Lines for people to read.
-    Human,
-    /// One JSON object per line.
-    Json,
-}
+use crate::settings::LogFormat;
 
 /// Ends the export of spans when it is dropped: the last ones are sent then.
 #[must_use]

@@ -21,10 +21,11 @@ pub(crate) use self::otlp::continue_trace;
 pub use self::{
     audit::{AuditLogGuard, close_audit_log, install_audit_log, reopen_audit_log},
     http::{MetricsTls, ReadinessCheck, StatusAnswer, StatusSource},
-    logs::{LogFormat, LogGuard, install_logs},
+    logs::{LogGuard, install_logs},
     metrics::*,
 };
 pub(crate) use self::{network::network, throttle::LogThrottle, trace_parent::TraceParent};
+pub use crate::settings::LogFormat;
 
 /// Why logs or metrics could not be set up.
 #[derive(Debug, thiserror::Error)]

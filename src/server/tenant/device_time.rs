@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::error::{Error, Limit, Result, TenantLimit};
+use crate::error::{EngineError as Error, EngineResult as Result, Limit, TenantLimit};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -28,7 +28,8 @@ struct DeviceTimeBucket {
 
 impl DeviceTimeBudget {
     pub fn new(per_minute: Option<f64>) -> Self {
-        let (left, refilled) = (per_minute.unwrap_or(0.0), Instant::now());
+        let left = per_minute.unwrap_or(0.0);
+        let refilled = Instant::now();
         Self(Mutex::new(DeviceTimeBucket { per_minute, left, refilled }))
     }
 

@@ -6,16 +6,10 @@ use std::{collections::BTreeMap, mem, path::Path};
 use serde::Deserialize;
 
 use super::{
-    limits::{ListedTenant, TenantLimits, TenantName},
+    limits::{ListedTenant, TenantEntry, TenantName},
     table::TENANTS_MAX,
     toml::from_toml,
 };
-use crate::buffer::ByteSize;
-
-const WEIGHT_MAX: u32 = 1000;
-/// A budget below a millisecond a minute is a mistake.
-const DEVICE_SECONDS_MIN: f64 = 0.001;
-const DEVICE_SECONDS_MAX: f64 = 1e9;
 
 /// Why a file of tenants cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,31 +21,6 @@ pub struct TenantFileError(String);
 struct TenantFile {
     #[serde(default)]
     tenants: BTreeMap<String, TenantEntry>,
-}
-
-/// A number, or a text such as `"2 GiB"`.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum SizeText {
-    Number(u64),
-    Text(String),
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct TenantEntry {
-    callers: Vec<String>,
-    weight: Option<u32>,
-    bytes_in_flight_max: Option<SizeText>,
-    unread_bytes_max: Option<SizeText>,
-    jobs_max: Option<u64>,
-    uploads_max: Option<u64>,
-    vectors_max: Option<u64>,
-    store_bytes_max: Option<SizeText>,
-    pinned_bases_bytes_max: Option<SizeText>,
-    region_bytes_max: Option<SizeText>,
-    connections_max: Option<u64>,
-    device_seconds_per_minute: Option<f64>,
 }
 
 /// Reads the tenants of a file.
@@ -93,48 +62,10 @@ fn parse(text: &str) -> Result<Vec<ListedTenant>, TenantFileError> {
     if problems.is_empty() { Ok(listed) } else { Err(TenantFileError(problems.join("; "))) }
 }
 
-impl TenantEntry {
-    fn limits(self) -> Result<TenantLimits, String> {
-        let weight = self.weight.unwrap_or(1);
-        if !(1..=WEIGHT_MAX).contains(&weight) {
-            return Err(format!("weight: must be 1 to {WEIGHT_MAX}"));
-        }
-        let seconds = self.device_seconds_per_minute;
-        if seconds
-            .is_some_and(|seconds| !(DEVICE_SECONDS_MIN..=DEVICE_SECONDS_MAX).contains(&seconds))
-        {
-            return Err(format!(
-                "device_seconds_per_minute: must be {DEVICE_SECONDS_MIN} to {DEVICE_SECONDS_MAX}"
-            ));
-        }
-        let bytes = |name: &str, size: Option<SizeText>| match size {
-            None => Ok(u64::MAX),
-            Some(SizeText::Number(bytes)) => Ok(bytes),
-            Some(SizeText::Text(text)) => match text.parse() {
-                Ok(ByteSize(bytes)) => Ok(bytes),
-                Err(problem) => Err(format!("{name}: {problem}")),
-            },
-        };
-        let count = |count: Option<u64>| count.unwrap_or(u64::MAX);
-        Ok(TenantLimits {
-            weight,
-            bytes_in_flight_max: bytes("bytes_in_flight_max", self.bytes_in_flight_max)?,
-            unread_bytes_max: bytes("unread_bytes_max", self.unread_bytes_max)?,
-            jobs_max: count(self.jobs_max),
-            uploads_max: count(self.uploads_max),
-            vectors_max: count(self.vectors_max),
-            store_bytes_max: bytes("store_bytes_max", self.store_bytes_max)?,
-            pinned_bases_bytes_max: bytes("pinned_bases_bytes_max", self.pinned_bases_bytes_max)?,
-            region_bytes_max: bytes("region_bytes_max", self.region_bytes_max)?,
-            connections_max: count(self.connections_max),
-            device_seconds_per_minute: seconds,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tenant::TenantLimits;
 
     #[test]
     fn reads_limits_and_leaves_the_others_open() {

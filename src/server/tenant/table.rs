@@ -7,10 +7,7 @@ use std::{
 
 use parking_lot::RwLock;
 
-use super::{
-    Tenant, TenantId,
-    limits::{ListedTenant, TenantLimits, TenantName},
-};
+use super::limits::{ListedTenant, Tenant, TenantId, TenantLimits, TenantName};
 use crate::error::{Error, Result};
 
 /// The most tenants that a server knows.

@@ -7,14 +7,14 @@ use super::{
     message::{ControlReply, ControlRequest, LaneRequest, ResidencyRequest, ResidentNumber},
     pool::WorkerPool,
     process::{LiveWorker, RequestFailure},
-    sent_bases::BasesScope,
+    sent_objects::BasesScope,
 };
 use crate::{
     curve::points::Bases,
     engine::{
         BasesDevice, DeviceResidency, JobControl, ResidencyChange, ResidentObject, cuda::GpuFacts,
     },
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result},
 };
 
 /// Time to upload bases and to make tables, by their bytes, before a worker must answer a ping:
@@ -44,7 +44,8 @@ fn held_by(worker: &LiveWorker) -> Option<Vec<ResidentObject>> {
         Err(WorkerLost) => return Some(Vec::new()),
         Ok(_) => return None,
     };
-    let (owners, device) = (worker.objects.bases.owners(), worker.facts.index);
+    let owners = worker.objects.owners();
+    let device = worker.facts.index;
     let known = held.into_iter().filter_map(|ResidentNumber { object, residency }| {
         let residency = DeviceResidency { device, ..residency };
         Some(ResidentObject { owner: owners.get(&object)?.clone(), residency })
@@ -65,10 +66,10 @@ pub fn set(
     control.check()?;
     let worker = pool.live().into_iter().find(|worker| worker.facts.index == device);
     let worker = worker.ok_or(Error::DeviceLost)?;
-    let sent = &worker.objects.bases;
+    let sent = &worker.objects;
     let objects = match change {
         ResidencyChange::Warm { .. } | ResidencyChange::Pin { .. } => {
-            let named = sent.name(&worker.link, bases, BasesScope::WholeObject);
+            let named = sent.name_bases(&worker.link, bases, BasesScope::WholeObject);
             vec![named.map_err(|WorkerLost| Error::DeviceLost)??.object]
         }
         ResidencyChange::Unpin | ResidencyChange::Evict => sent.numbers_of(bases),

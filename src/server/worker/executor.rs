@@ -13,8 +13,7 @@ use super::{
     pool::WorkerPool,
     process::{LiveWorker, RequestFailure},
     run::WorkerRun,
-    sent_bases::BasesScope,
-    shares::MemoryShare,
+    sent_objects::BasesScope,
     spread::{self, SpreadTarget},
 };
 use crate::{
@@ -29,7 +28,7 @@ use crate::{
         PointChecker, ResidencyChange, ResidentObject,
         cuda::{CudaModel, checked_piece_len},
     },
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result},
     exec::{
         Evictor, Executor, HostExecutor, JOBS_PER_DEVICE, MSM_BATCH_SCALARS_MAX, ProgramPlan,
         RunCall, RunInProgress, RunOperands,
@@ -85,7 +84,8 @@ impl WorkerExecutor {
         bytes: &[u8],
         out: &mut [A],
     ) -> Result<Result<(), BadElement>> {
-        let (count, decoded) = (out.len(), points_as_bytes_mut(out));
+        let count = out.len();
+        let decoded = points_as_bytes_mut(out);
         let exchange = self.take_exchange(bytes.len() + decoded.len())?;
         let memory = &exchange.memory;
         memory.write(0, bytes);
@@ -96,7 +96,8 @@ impl WorkerExecutor {
             from: SharedPiece { memory: memory.id(), start: 0, len: from_len },
             to: SharedPiece { memory: memory.id(), start: from_len, len: to_len },
         });
-        let (none, control) = (RunOperands::default(), JobControl::default());
+        let none = RunOperands::default();
+        let control = JobControl::default();
         for _ in 0..ATTEMPTS {
             let Some(worker) = self.pool.choose(&none, BasesScope::WholeObject, &control)? else {
                 break;
@@ -214,8 +215,12 @@ impl Executor for WorkerExecutor {
             return self.host.prepare(call);
         }
         let plan = ProgramPlan::on_gpu(&call, &self.model);
-        let (pool, model, host) = (&self.pool, &self.model, &self.host);
-        let target = SpreadTarget { pool, model, host, policy: pool.settings().spread };
+        let target = SpreadTarget {
+            pool: &self.pool,
+            model: &self.model,
+            host: &self.host,
+            policy: self.pool.settings().spread,
+        };
         match spread::divide(&target, &call, &plan) {
             Ok(Some(run)) => return run,
             Ok(None) => {}
@@ -244,5 +249,25 @@ impl PointChecker for WorkerExecutor {
             PointsMut::G1(out) => self.check_points::<G1Affine>(encoding, bytes, out),
             PointsMut::G2(out) => self.check_points::<G2Affine>(encoding, bytes, out),
         }
+    }
+}
+
+/// Memory that the workers map until this is dropped.
+pub struct MemoryShare {
+    pool: Arc<WorkerPool>,
+    id: u64,
+}
+
+impl MemoryShare {
+    /// Lets all workers map `memory`, and their devices access its first `pinned_bytes` bytes.
+    pub fn new(pool: &Arc<WorkerPool>, memory: &Arc<SharedMemory>, pinned_bytes: u64) -> Self {
+        pool.memories().add(memory, pinned_bytes, || pool.live());
+        Self { pool: pool.clone(), id: memory.id() }
+    }
+}
+
+impl Drop for MemoryShare {
+    fn drop(&mut self) {
+        self.pool.memories().remove(self.id, || self.pool.live());
     }
 }

@@ -102,7 +102,7 @@ impl WorkerLink {
     /// Like [`Self::lose`], for a worker that does not answer in time.
     pub fn lose_by_timeout(&self, reason: &dyn Display) -> WorkerLost {
         if self.kill_once(reason) {
-            telemetry::count_worker_timeout();
+            telemetry::WORKER_TIMEOUTS_TOTAL.add(1);
         }
         WorkerLost
     }

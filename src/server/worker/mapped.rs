@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::{
     buffer::{ByteSink, ByteSource, DestinationSlices, SharedPiece, SourceSlices},
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result},
     region::SharedMemory,
 };
 
@@ -96,7 +96,8 @@ impl MappedBytes {
 
     /// The longest prefix of `range` that the device accesses directly.
     fn pinned_prefix(&self, range: &Range<u64>) -> Vec<(&SharedMemory, Range<u64>)> {
-        let (mut at, mut parts) = (range.start, Vec::new());
+        let mut at = range.start;
+        let mut parts = Vec::new();
         while at < range.end {
             let piece = self.piece_at(at);
             let part = piece.part(&(at..range.end));

@@ -12,17 +12,16 @@ use crate::{
         Group,
         points::{BadElement, MsmSums, PointEncoding},
         scalars::ScalarEncoding,
-        serialized,
     },
     engine::{
         DeviceResidency, GpuInfo, ResidencyChange,
         cuda::{FaultClass, GpuFacts},
     },
+    exec::RunReport,
     ops::OperationProgram,
     program::{InputSpec, OutputSpec},
     region::DeviceAccess,
     sparse::SparseShape,
-    verify::Verification,
 };
 
 /// The exit code of a worker after a fatal fault of its GPU.
@@ -59,12 +58,9 @@ pub enum ControlRequest {
     /// Maps the memory in the descriptor, and pins its first bytes.
     Map(MapRequest),
     Unmap(u64),
-    /// Maps the points in the descriptor as bases of this number.
-    MapBases(MapBasesRequest),
-    DropBases(u64),
-    /// Maps the bytes in the descriptor as the matrix of this number.
-    MapMatrix(MapMatrixRequest),
-    DropMatrix(u64),
+    /// Maps the object in the descriptor under a number.
+    MapObject(MapObjectRequest),
+    DropObject(u64),
     /// Cancels a run at its next check.
     Cancel(u64),
     /// Drops a run that the server has given up.
@@ -74,16 +70,9 @@ pub enum ControlRequest {
     /// Says which of the mapped bases the device holds.
     ListBases,
     /// Makes the device forget these objects and all tables, since a result was wrong.
-    EvictSuspects(SuspectObjects),
+    EvictSuspects(Vec<u64>),
     /// Answers at once.
     Ping,
-}
-
-/// The numbers of objects that may be damaged on the device.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct SuspectObjects {
-    pub bases: Vec<u64>,
-    pub matrices: Vec<u64>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -98,21 +87,27 @@ pub struct MapRequest {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct MapBasesRequest {
+pub struct MapObjectRequest {
     pub object: u64,
-    pub group: Group,
-    /// The first byte of the points in the file.
+    pub shape: ObjectShape,
+    /// The first byte of the object in the file.
     pub offset: u64,
-    /// The number of points to map.
-    pub count: u64,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub struct MapMatrixRequest {
-    pub object: u64,
-    pub shape: SparseShape,
-    /// The first byte of the matrix in the file.
-    pub offset: u64,
+/// What the bytes of a stored object are.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub enum ObjectShape {
+    Points { group: Group, count: u64 },
+    Matrix(SparseShape),
+}
+
+impl ObjectShape {
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::Points { group, count } => count.saturating_mul(group.affine_bytes() as u64),
+            Self::Matrix(shape) => shape.bytes(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -202,7 +197,7 @@ pub struct ArrivedBytes {
 pub struct CallToRun {
     #[serde(with = "serialized_program")]
     pub program: Arc<OperationProgram>,
-    pub inputs: Vec<PlacedInput>,
+    pub inputs: Vec<InputSpec>,
     pub outputs: Vec<PlacedOutput>,
     pub objects: NamedObjects,
     /// Whether to check the values of all steps that have a probabilistic check.
@@ -211,13 +206,6 @@ pub struct CallToRun {
     pub time_left: Option<Duration>,
     /// The most time that the run may take if it moves to the host.
     pub time_on_host_max: Duration,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub struct PlacedInput {
-    pub spec: InputSpec,
-    /// Whether integers of r and above are reduced modulo r.
-    pub reduce: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -312,7 +300,7 @@ pub struct Advanced {
 pub struct SumsOfOutput {
     /// The number of the output.
     pub output: u32,
-    pub sums: SerializedSums,
+    pub sums: MsmSums,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -326,7 +314,7 @@ pub struct WrittenBytes {
 pub enum RunState {
     /// The run goes on when these elements of an input have arrived, or at once if there are none.
     Awaits(Option<AwaitedInput>),
-    Done(Box<FinishedRun>),
+    Done(Box<RunReport>),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -334,37 +322,6 @@ pub struct AwaitedInput {
     pub input: u32,
     pub elements: Range<u64>,
 }
-
-/// The report of a run.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct FinishedRun {
-    /// One per output; `None` for vectors.
-    pub points: Vec<Option<SerializedSums>>,
-    /// One per step.
-    pub steps: Vec<FinishedStep>,
-    pub engine: String,
-    pub device: String,
-    pub stages: Vec<FinishedStage>,
-    pub checked_on_device: bool,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub struct FinishedStep {
-    pub duration: Duration,
-    pub method: String,
-    pub verified: Verification,
-    pub verify_time: Duration,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub struct FinishedStage {
-    pub name: String,
-    pub duration: Duration,
-}
-
-/// Sums of an MSM.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct SerializedSums(#[serde(with = "serialized::sums")] pub MsmSums);
 
 /// A program as its steps, which are checked again when they arrive.
 mod serialized_program {

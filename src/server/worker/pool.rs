@@ -10,7 +10,7 @@ use tracing::warn;
 use super::{
     memories::SharedMemories,
     process::{LiveWorker, ReadyWorker, WorkerProcess},
-    sent_bases::BasesScope,
+    sent_objects::{BasesScope, UsedObject},
     settings::WorkerPoolSettings,
 };
 use crate::{
@@ -19,9 +19,8 @@ use crate::{
         JobControl,
         cuda::{GpuFacts, used_and_left_out},
     },
-    error::Result,
+    error::EngineResult as Result,
     exec::RunOperands,
-    sparse::SparseMatrix,
     sync::{Condvar, Mutex},
     telemetry,
 };
@@ -70,7 +69,8 @@ impl WorkerPool {
     pub fn new(settings: WorkerPoolSettings, gpus: Vec<GpuFacts>, left_out: usize) -> Self {
         let workers = gpus.iter().map(|_| SlotState::Starting).collect();
         let state = Mutex::new(PoolState { workers, ..PoolState::default() });
-        let (changed, memories) = (Condvar::new(), SharedMemories::default());
+        let changed = Condvar::new();
+        let memories = SharedMemories::default();
         Self { settings, gpus, state, changed, memories, left_out }
     }
 
@@ -121,8 +121,9 @@ impl WorkerPool {
         loop {
             let live = state.workers.iter().filter_map(SlotState::live);
             let soonest = live.min_by_key(|worker| {
-                let bases = copy_time(worker, operands.bases, scope);
-                worker.backlog() + bases + matrix_copy_time(worker, operands.matrices)
+                let bases = operands.bases.iter().map(|bases| UsedObject::Bases(bases, scope));
+                let matrices = operands.matrices.iter().map(UsedObject::Matrix);
+                worker.backlog() + copy_time(worker, bases.chain(matrices))
             });
             if let Some(worker) = soonest {
                 return Ok(Some(worker.clone()));
@@ -141,7 +142,8 @@ impl WorkerPool {
     pub fn choose_for_parts(&self, parts: &[&[Bases]], scope: BasesScope) -> Vec<Arc<LiveWorker>> {
         let live = self.live();
         let wait = |bases: &&[Bases]| -> Vec<Duration> {
-            live.iter().map(|worker| worker.backlog() + copy_time(worker, bases, scope)).collect()
+            let bases = || bases.iter().map(|bases| UsedObject::Bases(bases, scope));
+            live.iter().map(|worker| worker.backlog() + copy_time(worker, bases())).collect()
         };
         let waits: Vec<_> = parts.iter().map(wait).collect();
         assign(&waits, live.len()).into_iter().map(|at| live[at].clone()).collect()
@@ -229,24 +231,18 @@ impl Drop for WorkerPool {
     }
 }
 
-/// The time to copy bases to a device that has not mapped them yet.
-fn copy_time(worker: &LiveWorker, bases: &[Bases], scope: BasesScope) -> Duration {
-    let missing = bases.iter().filter(|bases| !worker.objects.bases.contains(bases, scope));
-    let bytes: usize = missing.map(|bases| bases.len() * bases.group().affine_bytes()).sum();
-    Duration::from_nanos((bytes as f64 * BASES_COPY_NS_PER_BYTE) as u64)
-}
-
-/// Like [`copy_time`], for matrices.
-fn matrix_copy_time(worker: &LiveWorker, matrices: &[SparseMatrix]) -> Duration {
-    let missing = matrices.iter().filter(|matrix| !worker.objects.matrices.contains(matrix));
-    let bytes: usize = missing.map(|matrix| matrix.as_bytes().len()).sum();
+/// The time to copy objects to a device that has not mapped them yet.
+fn copy_time<'a>(worker: &LiveWorker, objects: impl Iterator<Item = UsedObject<'a>>) -> Duration {
+    let missing = objects.filter(|object| !worker.objects.contains(*object));
+    let bytes: usize = missing.map(UsedObject::bytes).sum();
     Duration::from_nanos((bytes as f64 * BASES_COPY_NS_PER_BYTE) as u64)
 }
 
 /// The number of a worker for each part; empty if there are no workers. `waits` says for each part
 /// how long each worker would take to begin. The shortest waits are assigned first.
 fn assign(waits: &[Vec<Duration>], workers: usize) -> Vec<usize> {
-    let (mut chosen, mut parts_of) = (vec![None; waits.len()], vec![0; workers]);
+    let mut chosen = vec![None; waits.len()];
+    let mut parts_of = vec![0; workers];
     for _ in 0..waits.len() {
         let left = (0..waits.len()).filter(|part| chosen[*part].is_none());
         let pairs = left.flat_map(|part| (0..workers).map(move |worker| (part, worker)));

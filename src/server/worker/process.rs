@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     engine::{JobControl, cuda::GpuFacts},
-    error::Error,
+    error::EngineError as Error,
     exec::BusyPoll,
     sync::{
         Mutex,

@@ -5,17 +5,15 @@ use std::fmt;
 
 use super::{
     failure::WorkerFailure,
-    message::{
-        Advanced, AwaitedInput, FinishedRun, LaneOutcome, RunState, SerializedSums, SumsOfOutput,
-        WrittenBytes,
-    },
+    message::{Advanced, AwaitedInput, LaneOutcome, RunState, SumsOfOutput, WrittenBytes},
 };
 use crate::{
     buffer::RangeSet,
-    curve::points::BadElement,
+    curve::points::{BadElement, MsmSums},
     engine::{DeviceResidency, cuda::GpuFacts},
-    exec::RunCall,
-    program::{PointsShape, ValueType},
+    error::EngineError,
+    exec::{RunCall, RunReport},
+    program::{PointsShape, StepKind, ValueType},
 };
 
 /// Why an answer cannot be used. Its worker is lost.
@@ -62,8 +60,8 @@ impl LaneOutcome {
         match self {
             Self::Advanced(advanced) => {
                 advanced.check(call, outputs)?;
-                let is_valid = advanced.sums().all(|sums| sums.0.are_on_curve());
-                Ok(if is_valid { Ok(advanced) } else { Err(WorkerFailure::Corrupt) })
+                let is_valid = advanced.sums().all(|sums| sums.are_on_curve());
+                Ok(if is_valid { Ok(advanced) } else { Err(EngineError::Corrupt.into()) })
             }
             Self::Failed(failure) => {
                 if let WorkerFailure::Element { step, .. } = failure {
@@ -116,7 +114,7 @@ impl LaneOutcome {
 }
 
 impl Advanced {
-    fn sums(&self) -> impl Iterator<Item = &SerializedSums> {
+    fn sums(&self) -> impl Iterator<Item = &MsmSums> {
         let finished = match &self.state {
             RunState::Done(finished) => Some(finished),
             RunState::Awaits(_) => None,
@@ -158,32 +156,35 @@ impl Advanced {
             RunState::Done(finished) => {
                 let are_complete = outputs.iter().all(OutputProgress::is_complete);
                 require(are_complete, "bytes of an output are missing")?;
-                finished.check(call)
+                check_report(finished, call)
             }
         }
     }
 }
 
-fn has_shape(sums: &SerializedSums, PointsShape { group, count }: PointsShape) -> bool {
-    sums.0.group() == group && sums.0.len() == count as usize
+fn has_shape(sums: &MsmSums, PointsShape { group, count }: PointsShape) -> bool {
+    sums.group() == group && sums.len() == count as usize
 }
 
-impl FinishedRun {
-    fn check(&self, call: &RunCall) -> Result<(), UnsuitableReply> {
-        require(self.steps.len() == call.program.steps().len(), "the number of steps")?;
-        require(self.has_known_names(), "the name of an engine or a stage")?;
-        let outputs = call.output_specs();
-        require(self.points.len() == outputs.len(), "the number of outputs")?;
-        let suits = self.points.iter().zip(outputs).all(|(sums, output)| {
-            let shape = call.program.value_type(output.value);
-            match (sums, shape) {
-                (Some(sums), Some(ValueType::Points(shape))) => has_shape(sums, shape),
-                (None, Some(ValueType::Vector(_))) => true,
-                _ => false,
-            }
-        });
-        require(suits, "the sums of an output")
-    }
+fn check_report(report: &RunReport, call: &RunCall) -> Result<(), UnsuitableReply> {
+    let RunReport { points, steps, executor } = report;
+    let operations = call.program.steps().iter().map(StepKind::name);
+    let are_those = steps.iter().map(|step| step.operation).eq(operations);
+    require(are_those, "the steps")?;
+    let mut stages: Vec<_> = executor.stages.iter().map(|stage| stage.name).collect();
+    stages.sort_unstable();
+    require(stages.is_sorted_by(|stage, next| stage < next), "a stage comes twice")?;
+    let outputs = call.output_specs();
+    require(points.len() == outputs.len(), "the number of outputs")?;
+    let suits = points.iter().zip(outputs).all(|(sums, output)| {
+        let shape = call.program.value_type(output.value);
+        match (sums, shape) {
+            (Some(sums), Some(ValueType::Points(shape))) => has_shape(sums, shape),
+            (None, Some(ValueType::Vector(_))) => true,
+            _ => false,
+        }
+    });
+    require(suits, "the sums of an output")
 }
 
 #[cfg(test)]
@@ -195,15 +196,13 @@ mod tests {
     use super::*;
     use crate::{
         curve::{
-            G1Affine, G1Projective, G2Projective, Group,
-            points::{CurvePoint, MsmSums},
+            G1Affine, G1Projective, G2Projective, Group, points::CurvePoint,
             scalars::ScalarEncoding,
         },
-        engine::{ENGINES, STAGES},
+        engine::StageTime,
         field::FieldId,
         ops::{InputStep, MsmStep, OperationProgram},
         program::{InputSpec, OutputKind, OutputSpec, ValueId},
-        worker::message::FinishedStage,
     };
 
     /// A vector, and the sum of its multiples of bases.
@@ -213,7 +212,7 @@ mod tests {
         let program = OperationProgram::new(vec![input.into(), msm.into()]).unwrap();
         let output = |value, kind| OutputSpec { value: ValueId(value), kind };
         let outputs = [output(0, OutputKind::Elements), output(1, OutputKind::Points)];
-        let input = InputSpec { encoding: ScalarEncoding::Canonical, count: 4 };
+        let input = InputSpec::new(ScalarEncoding::Canonical, 4);
         RunCall::new(Arc::new(program), &[input], &outputs, false).unwrap()
     }
 
@@ -227,7 +226,7 @@ mod tests {
             modelled_total: Duration::ZERO,
             longest_step: 1,
             written: vec![],
-            early_sums: vec![SumsOfOutput { output, sums: SerializedSums(sums) }],
+            early_sums: vec![SumsOfOutput { output, sums }],
             state: RunState::Awaits(None),
         })
     }
@@ -246,7 +245,7 @@ mod tests {
         assert!(advanced(1, MsmSums::G2(vec![G2Projective::default()])).is_err(), "another group");
         let outside = G1Projective::new_unchecked(point.x, point.x, point.z);
         let corrupt = advanced(1, sums(vec![outside]));
-        assert!(matches!(corrupt, Ok(Err(WorkerFailure::Corrupt))));
+        assert!(matches!(corrupt, Ok(Err(WorkerFailure::Engine(EngineError::Corrupt)))));
     }
 
     #[test]
@@ -254,7 +253,7 @@ mod tests {
         let call = call();
         let mut report = call.new_report("cuda", String::new());
         report.points[1] = Some(G1Affine::into_sums(vec![G1Projective::default()]));
-        let done = || RunState::Done(Box::new(FinishedRun::new(report.clone())));
+        let done = || RunState::Done(Box::new(report.clone()));
         let advance = |outputs: &mut [OutputProgress], bytes: Range<u64>, state| {
             let written = vec![WrittenBytes { output: 0, bytes }];
             let (modelled_total, longest_step, early_sums) = Default::default();
@@ -276,25 +275,32 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_names_an_unknown_engine_or_stage_is_refused() {
+    fn a_report_of_other_steps_or_with_unknown_names_is_refused() {
         let call = call();
-        let with = |engine: &str, stages: &[&str]| {
-            let mut report = call.new_report("cuda", String::new());
+        let report = |engine: &'static str, stages: &[&'static str]| {
+            let mut report = call.new_report(engine, String::new());
             report.points[1] = Some(G1Affine::into_sums(vec![G1Projective::default()]));
-            let mut finished = FinishedRun::new(report);
-            finished.engine = engine.to_owned();
-            let stage =
-                |name: &&str| FinishedStage { name: (*name).to_owned(), duration: Duration::ZERO };
-            finished.stages = stages.iter().map(stage).collect();
-            finished
+            let stage = |name: &&'static str| StageTime { name, duration: Duration::ZERO };
+            report.executor.stages = stages.iter().map(stage).collect();
+            report
         };
-        for engine in ENGINES {
-            assert!(with(engine, &STAGES).check(&call).is_ok());
-            assert_eq!(with(engine, &STAGES).into_report(&call.program).executor.engine, engine);
+        let received = |report: &RunReport| -> Result<(), UnsuitableReply> {
+            let bytes = postcard::to_stdvec(report).unwrap();
+            let received = postcard::from_bytes::<RunReport>(&bytes);
+            check_report(&received.map_err(|_| UnsuitableReply("unknown"))?, &call)
+        };
+        let all = ["sort", "accumulate", "reduce", "transform", "check"];
+        for engine in ["cpu", "cuda"] {
+            assert!(received(&report(engine, &all)).is_ok());
         }
-        assert!(with("", &[]).check(&call).is_err());
-        assert!(with("cuda", &["sort", "a name that would be kept"]).check(&call).is_err());
-        assert!(with("cuda", &["sort", "check", "sort"]).check(&call).is_err());
+        assert!(received(&report("", &[])).is_err());
+        assert!(received(&report("cuda", &["sort", "a name that would be kept"])).is_err());
+        assert!(received(&report("cuda", &["sort", "check", "sort"])).is_err());
+        let mut other = report("cuda", &[]);
+        other.steps.swap(0, 1);
+        assert!(received(&other).is_err());
+        other.steps[0].operation = "a name that would be kept";
+        assert!(received(&other).is_err());
     }
 
     #[test]

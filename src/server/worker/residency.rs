@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use super::{
     mapped_objects::MappedObjects,
-    message::{ResidencyRequest, ResidentNumber, SuspectObjects},
+    message::{ResidencyRequest, ResidentNumber},
     running::RunningObjects,
 };
 use crate::{
     engine::{DeviceResidency, JobControl},
-    error::Result,
+    error::EngineResult as Result,
     exec::{Executor, RunOperands},
 };
 
@@ -43,8 +43,9 @@ pub fn set(
 }
 
 /// Makes the device forget objects of a call whose result was wrong, and all tables.
-pub fn evict_suspects(executor: &dyn Executor, objects: &MappedObjects, suspects: &SuspectObjects) {
+pub fn evict_suspects(executor: &dyn Executor, objects: &MappedObjects, suspects: &[u64]) {
     let RunningObjects { bases, matrices } = objects.find_all(suspects);
-    let (bases, matrices) = (&bases[..], &matrices[..]);
+    let bases = &bases[..];
+    let matrices = &matrices[..];
     executor.evictor()(&RunOperands { bases, matrices, ..RunOperands::default() });
 }

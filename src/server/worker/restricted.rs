@@ -290,7 +290,8 @@ pub fn restrict_calls(has_few_files: bool) -> io::Result<()> {
 
 /// `own`: the number of this process.
 fn filter(own: u32, has_few_files: bool) -> Result<BpfProgram, seccompiler::Error> {
-    let (thread, own) = (libc::CLONE_THREAD as u64, u64::from(own));
+    let thread = libc::CLONE_THREAD as u64;
+    let own = u64::from(own);
     let makes_threads = condition(0, SeccompCmpOp::MaskedEq(thread), thread)?;
     let of_threads = [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_TIMERSLACK];
     let rules_of_calls = [
@@ -385,7 +386,8 @@ mod tests {
             let argument = arguments.get(index).copied().unwrap_or(0);
             data.extend([argument as u32, (argument >> 32) as u32]);
         }
-        let (mut at, mut value) = (0, 0);
+        let mut at = 0;
+        let mut value = 0;
         loop {
             let sock_filter { code, jt, jf, k } = program[at];
             at += 1;

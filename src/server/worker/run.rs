@@ -21,17 +21,17 @@ use super::{
     link::WorkerLost,
     message::{
         AdvanceRequest, Advanced, ArrivedBytes, AwaitedInput, CallToRun, ControlRequest,
-        LaneOutcome, LaneRequest, PlacedInput, PlacedOutput, PlacedVector, RunState, SumsOfOutput,
+        LaneOutcome, LaneRequest, PlacedOutput, PlacedVector, RunState, SumsOfOutput,
     },
     pool::WorkerPool,
     process::{BacklogShare, LiveWorker, RequestFailure},
     reply::OutputProgress,
-    sent_bases::BasesScope,
+    sent_objects::BasesScope,
 };
 use crate::{
     buffer::{ByteSink, SharedPiece},
     engine::{EncodedScalars, JobControl},
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result},
     exec::{
         AwaitedElements, Executor, HostExecutor, ModelledTime, ProgramPlan, RunCall, RunInProgress,
         RunOperands, RunReport,
@@ -99,8 +99,10 @@ impl WorkerRun {
         call: Arc<RunCall>,
         plan: ProgramPlan,
     ) -> Self {
-        let (phase, losses) = (WorkerRunPhase::NotBegun, Arc::default());
-        let (time_on_host_max, scope) = (Duration::MAX, BasesScope::WholeObject);
+        let phase = WorkerRunPhase::NotBegun;
+        let losses = Arc::default();
+        let time_on_host_max = Duration::MAX;
+        let scope = BasesScope::WholeObject;
         let preferred = None;
         Self { pool, host, call, plan, time_on_host_max, scope, preferred, phase, losses }
     }
@@ -148,8 +150,6 @@ impl WorkerRun {
             Ok(named) => named?,
             Err(WorkerLost) => return Ok(Begun::Lost(worker)),
         };
-        let inputs = operands.inputs.iter().zip(self.call.input_specs());
-        let inputs = inputs.map(|(given, spec)| PlacedInput { spec: *spec, reduce: given.reduce });
         let mut outputs = Vec::with_capacity(operands.sinks.len());
         let sinks = operands.sinks.iter().zip(self.placed_bytes(operands));
         let specs = self.call.output_specs().iter().enumerate();
@@ -165,27 +165,31 @@ impl WorkerRun {
             outputs.push(PlacedOutput { spec: *spec, vector, is_early });
         }
         let time_left = control.deadline().map(|at| at.saturating_duration_since(Instant::now()));
-        let (number, known) = (self.pool.next_run(), vec![0; operands.inputs.len()]);
+        let number = self.pool.next_run();
+        let known = vec![0; operands.inputs.len()];
         debug!(run = number, device = worker.facts.index, "begins on a worker");
         let written = outputs.iter().filter_map(|output| output.vector.as_ref());
         let written: Vec<_> = written.flat_map(|vector| vector.pieces.iter().copied()).collect();
         let call = CallToRun {
             program: self.call.program.clone(),
-            inputs: inputs.collect(),
+            inputs: self.call.input_specs().to_vec(),
             outputs,
             objects,
             is_checked: self.call.is_checked,
             time_left,
             time_on_host_max: self.time_on_host_max,
         };
-        let (awaited, is_in_place, is_over) = (None, false, false);
+        let awaited = None;
+        let is_in_place = false;
+        let is_over = false;
         let outputs = self.placed_bytes(operands).map(OutputProgress::new).collect();
         let mut run =
             RemoteRun { worker, number, known, awaited, written, outputs, is_in_place, is_over };
         let mut arrived = Vec::new();
         for (input, given) in operands.inputs.iter().enumerate() {
-            if given.source.has_received(0..given.bytes() as u64) {
-                arrived.extend(run.arrived(input, given, given.bytes() as u64)?);
+            let bytes = given.spec.bytes();
+            if given.source.has_received(0..bytes) {
+                arrived.extend(run.arrived(input, given, bytes)?);
             }
         }
         let request =
@@ -212,7 +216,8 @@ impl WorkerRun {
     ) -> Result<Option<RunReport>> {
         let worker = run.worker.clone();
         let share: BacklogShare<'_> = worker.add_to_backlog(self.plan.modelled.total);
-        let (expected, is_first) = (MODEL_TIMES * worker.backlog(), request.begin.is_some());
+        let expected = MODEL_TIMES * worker.backlog();
+        let is_first = request.begin.is_some();
         let request = LaneRequest::Advance(request);
         let number = run.number;
         let outputs = &mut run.outputs;
@@ -244,7 +249,7 @@ impl WorkerRun {
                 }
                 for SumsOfOutput { output, sums } in early_sums {
                     if let Some(listener) = operands.early_listener(output as usize) {
-                        listener(&sums.0);
+                        listener(&sums);
                     }
                 }
                 match state {
@@ -256,11 +261,11 @@ impl WorkerRun {
                         self.phase = WorkerRunPhase::OnWorker(run);
                         Ok(None)
                     }
-                    RunState::Done(finished) => Ok(Some(finished.into_report(&self.call.program))),
+                    RunState::Done(finished) => Ok(Some(*finished)),
                 }
             }
             Err(failure) => {
-                if failure == WorkerFailure::Cancelled {
+                if failure == WorkerFailure::Engine(Error::Cancelled) {
                     // The deadline may be the reason.
                     control.check()?;
                 }
@@ -295,7 +300,7 @@ impl WorkerRun {
             return Err(Error::DeviceLost);
         }
         info!(device, reason = "its worker was lost", "a run begins again");
-        telemetry::count_repeated_run();
+        telemetry::REPEATED_RUNS_TOTAL.add(1);
         self.phase = WorkerRunPhase::NotBegun;
         Ok(())
     }
@@ -380,10 +385,11 @@ impl RunInProgress for WorkerRun {
                 let mut arrived = Vec::new();
                 if let Some(AwaitedElements { input, elements }) = run.awaited.take() {
                     let given = &operands.inputs[input];
-                    let end = elements.end * given.encoding.width() as u64;
+                    let end = elements.end * given.spec.encoding.width() as u64;
                     arrived.extend(run.arrived(input, given, end)?);
                 }
-                let (number, yields) = (run.number, control.yields());
+                let number = run.number;
+                let yields = control.yields();
                 let request = AdvanceRequest { run: number, begin: None, arrived, yields };
                 (run, Box::new(request))
             }

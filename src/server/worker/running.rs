@@ -13,8 +13,7 @@ use super::{
     failure::WorkerFailure,
     mapped::{MappedBytes, MappedMemory, MappedOutput},
     message::{
-        Advanced, ArrivedBytes, AwaitedInput, CallToRun, FinishedRun, PlacedInput, RunState,
-        SerializedSums, SumsOfOutput, WrittenBytes,
+        Advanced, ArrivedBytes, AwaitedInput, CallToRun, RunState, SumsOfOutput, WrittenBytes,
     },
 };
 use crate::{
@@ -23,13 +22,13 @@ use crate::{
         points::{Bases, MsmSums},
         scalars::ScalarEncoding,
     },
-    engine::{ElementNames, EncodedScalars, JobControl},
-    error::{Error, Result},
+    engine::{EncodedScalars, JobControl},
+    error::{EngineError as Error, EngineResult as Result},
     exec::{
         AwaitedElements, ElementSink, Executor, ModelledTime, RunCall, RunInProgress, RunOperands,
         RunReport, SumsListener,
     },
-    program::OutputSpec,
+    program::{InputSpec, OutputSpec},
     sparse::SparseMatrix,
     sync::Mutex,
 };
@@ -60,7 +59,7 @@ pub struct RunningObjects {
 }
 
 struct RunningInput {
-    given: PlacedInput,
+    spec: InputSpec,
     bytes: MappedBytes,
 }
 
@@ -71,14 +70,11 @@ struct RunningOutput {
 
 impl RunningInput {
     fn has(&self, elements: &Range<u64>) -> bool {
-        elements.end * self.given.spec.encoding.width() as u64 <= self.bytes.len()
+        elements.end * self.spec.encoding.width() as u64 <= self.bytes.len()
     }
 
     fn elements(&self) -> EncodedScalars<'_> {
-        let PlacedInput { spec, reduce } = self.given;
-        let names = ElementNames { field: "elements", first: 0 };
-        let (count, source) = (spec.count as usize, &self.bytes);
-        EncodedScalars { encoding: spec.encoding, reduce, count, names, source }
+        EncodedScalars::of(self.spec, &self.bytes)
     }
 }
 
@@ -90,9 +86,8 @@ impl RunningCall {
         objects: RunningObjects,
         find: FindMemory<'_>,
     ) -> Result<Self> {
-        let specs: Vec<_> = call.inputs.iter().map(|input| input.spec).collect();
         let wanted: Vec<OutputSpec> = call.outputs.iter().map(|output| output.spec).collect();
-        let run = RunCall::new(call.program, &specs, &wanted, call.is_checked)?;
+        let run = RunCall::new(call.program, &call.inputs, &wanted, call.is_checked)?;
         let mut run = executor.prepare(run.into());
         run.limit_time_on_host(call.time_on_host_max);
         let mut outputs = Vec::with_capacity(call.outputs.len());
@@ -109,10 +104,11 @@ impl RunningCall {
             });
         }
         let inputs = call.inputs.into_iter();
-        let inputs = inputs.map(|given| RunningInput { given, bytes: MappedBytes::default() });
+        let inputs = inputs.map(|spec| RunningInput { spec, bytes: MappedBytes::default() });
         let deadline = call.time_left.and_then(|left| Instant::now().checked_add(left));
         run.begin(&objects.bases)?;
-        let (control, inputs) = (JobControl::new(deadline), inputs.collect());
+        let control = JobControl::new(deadline);
+        let inputs = inputs.collect();
         let early_sums = Mutex::default();
         Ok(Self { run, control, inputs, outputs, early, early_sums, objects })
     }
@@ -128,7 +124,8 @@ impl RunningCall {
             let input = input.ok_or_else(|| Error::Internal("the run has no such input".into()))?;
             input.bytes.add(*start, pieces, find)?;
         }
-        let (begun, modelled) = (Instant::now(), self.run.plan().modelled);
+        let begun = Instant::now();
+        let modelled = self.run.plan().modelled;
         let state = loop {
             let awaited = self.run.awaited();
             let is_here = |next: &AwaitedElements| self.inputs[next.input].has(&next.elements);
@@ -144,11 +141,12 @@ impl RunningCall {
                 break RunState::Awaits(awaited);
             }
             if let Some(report) = self.step()? {
-                break RunState::Done(Box::new(FinishedRun::new(report)));
+                break RunState::Done(Box::new(report));
             }
         };
         let ModelledTime { total: modelled_total, longest } = self.run.plan().modelled;
-        let (written, longest_step) = (self.take_written(), longest.0);
+        let written = self.take_written();
+        let longest_step = longest.0;
         let early_sums = mem::take(&mut *self.early_sums.lock());
         Ok(Advanced { modelled_total, longest_step, written, early_sums, state })
     }
@@ -164,8 +162,7 @@ impl RunningCall {
         let known = &self.early_sums;
         let report = |output: usize| {
             move |sums: &MsmSums| {
-                let sums = SerializedSums(sums.clone());
-                known.lock().push(SumsOfOutput { output: output as u32, sums });
+                known.lock().push(SumsOfOutput { output: output as u32, sums: sums.clone() });
             }
         };
         let listeners = self.early.iter().enumerate();
@@ -173,7 +170,8 @@ impl RunningCall {
             listeners.map(|(output, is_early)| is_early.then(|| report(output))).collect();
         let early_sums = listeners.iter().map(|listener| Some(listener.as_ref()? as SumsListener));
         let early_sums: Vec<_> = early_sums.collect();
-        let (sinks, early_sums) = (&sinks[..], &early_sums[..]);
+        let sinks = &sinks[..];
+        let early_sums = &early_sums[..];
         let operands = RunOperands { inputs: &inputs, bases, matrices, sinks, early_sums };
         operands.run(|| self.run.step(&operands, &self.control))
     }

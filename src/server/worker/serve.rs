@@ -45,7 +45,7 @@ use crate::{
             GpuUnavailable, OpenOptions, exit_without_handlers, open,
         },
     },
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result, InputError},
     exec::{BusyPoll, Executor, GpuExecutor},
     region::SharedMemory,
 };
@@ -208,10 +208,8 @@ impl Worker {
             ControlRequest::OpenLane => self.open_lane(file()?.into())?,
             ControlRequest::Map(request) => self.map(&request, file()?)?,
             ControlRequest::Unmap(memory) => drop(self.memories.write().remove(&memory)),
-            ControlRequest::MapBases(request) => self.objects.map_bases(&request, file()?)?,
-            ControlRequest::DropBases(object) => self.objects.drop_bases(object),
-            ControlRequest::MapMatrix(request) => self.objects.map_matrix(&request, file()?)?,
-            ControlRequest::DropMatrix(object) => self.objects.drop_matrix(object),
+            ControlRequest::MapObject(request) => self.objects.map(&request, file()?)?,
+            ControlRequest::DropObject(object) => self.objects.unmap(object),
             ControlRequest::Cancel(run) => self.runs.cancel(run),
             ControlRequest::DropRun(run) => self.runs.drop_run(run),
             ControlRequest::Ping => {}
@@ -220,7 +218,8 @@ impl Worker {
                 return Ok(ControlReply::Described(Box::new(reading)));
             }
             ControlRequest::ListBases => {
-                let (executor, device) = (&self.executor, self.facts().index);
+                let executor = &self.executor;
+                let device = self.facts().index;
                 return Ok(ControlReply::Bases(residency::list(executor, device, &self.objects)));
             }
             ControlRequest::EvictSuspects(objects) => {
@@ -246,12 +245,14 @@ impl Worker {
         let memory = SharedMemory::map_sparse(file, bytes as usize, access);
         let memory = if is_watched { memory.and_then(SharedMemory::watched) } else { memory };
         let memory = memory.map_err(|error| error.to_string())?;
-        let (begun, memory) = (Instant::now(), Arc::new(memory));
+        let begun = Instant::now();
+        let memory = Arc::new(memory);
         let pinning = match pinned_bytes {
             0 => None,
             bytes => self.executor.share_memory(&memory, bytes as usize),
         };
-        let (bytes, ms) = (memory.pinned_bytes(), begun.elapsed().as_millis() as u64);
+        let bytes = memory.pinned_bytes();
+        let ms = begun.elapsed().as_millis() as u64;
         debug!(bytes, ms, "pinned memory of the daemon");
         self.memories.write().insert(number, Arc::new(MappedMemory { _pinning: pinning, memory }));
         Ok(())
@@ -267,13 +268,13 @@ impl Worker {
                 received => received?,
             };
             let answer = AssertUnwindSafe(|| self.answer(message));
-            let panicked = |_| Err(WorkerFailure::Internal("a job panicked".into()));
+            let panicked = |_| Err(WorkerFailure::Engine(Error::Internal("a job panicked".into())));
             self.answering.fetch_add(1, Ordering::Relaxed);
             let answer = catch_unwind(answer).unwrap_or_else(panicked);
             self.answering.fetch_sub(1, Ordering::Relaxed);
             let (outcome, ended) = match answer {
                 Ok(LaneAnswer { outcome, ended }) => (outcome, ended),
-                Err(WorkerFailure::DeviceLost) => SeenFaults::end_after(REPORT_TIME),
+                Err(WorkerFailure::Engine(Error::DeviceLost)) => SeenFaults::end_after(REPORT_TIME),
                 Err(failure) => (LaneOutcome::Failed(failure), None),
             };
             let faults = std::mem::take(&mut *self.faults.classes.lock());
@@ -301,8 +302,8 @@ impl Worker {
                 Ok(LaneAnswer { outcome, ended: None })
             }
             LaneRequest::SetResidency(request) => {
-                let (executor, objects) = (&self.executor, &self.objects);
-                let changed = residency::set(executor, self.facts().index, objects, &request)?;
+                let device = self.facts().index;
+                let changed = residency::set(&self.executor, device, &self.objects, &request)?;
                 Ok(LaneAnswer { outcome: LaneOutcome::Residency(changed), ended: None })
             }
         }
@@ -343,7 +344,7 @@ impl Worker {
         let mut bytes = vec![0; from.len as usize];
         source.memory.read(from.start as usize, &mut bytes);
         if !source.memory.is_intact() {
-            return Err(Error::released_pages());
+            return Err(InputError::released_pages().into());
         }
         let mut points = vec![A::zero(); bytes.len() / encoding.point_bytes(A::GROUP)];
         let checked = self.engine.check(*encoding, &bytes, A::points_mut(&mut points))?;

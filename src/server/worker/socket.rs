@@ -120,6 +120,27 @@ mod tests {
     };
 
     use super::*;
+    use crate::{
+        curve::Fr,
+        field::Prime31,
+        ops::{ConstantStep, DivideByLinearStep, Operation},
+        program::{Constant, ValueId},
+    };
+
+    #[test]
+    fn steps_have_a_short_form_that_is_not_text() {
+        let (field, elements) = (Prime31::BabyBear.into(), vec![Constant::Word(7)]);
+        let constant = Operation::from(ConstantStep { field, elements });
+        let (input, point) = (ValueId(3), -Fr::from(5));
+        let division = Operation::from(DivideByLinearStep { input, point });
+        let [of_constant, of_division] =
+            [&constant, &division].map(|step| append(step, Vec::new()).unwrap());
+        // The kinds, the prime among the fields, a list of one word; a value and an element.
+        assert_eq!(of_constant, [1, 1, 5, 1, 1, 7]);
+        assert_eq!((of_division.len(), &of_division[..3]), (35, &[10, 3, 32][..]));
+        assert_eq!(decode::<Operation>(&of_constant).unwrap(), constant);
+        assert_eq!(decode::<Operation>(&of_division).unwrap(), division);
+    }
 
     #[test]
     fn messages_keep_their_order_and_their_descriptors() {

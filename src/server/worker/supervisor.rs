@@ -69,7 +69,9 @@ pub fn start_pool(settings: WorkerPoolSettings) -> Result<Arc<WorkerPool>, NoWor
         let no_answer = || StartFailure::from("its start panicked".to_owned());
         started.map(|start| start.unwrap_or_else(|_| Err(no_answer()))).collect::<Vec<_>>()
     });
-    let (mut first, mut left_out, mut is_on_a_gpu_host) = (Vec::new(), Vec::new(), false);
+    let mut first = Vec::new();
+    let mut left_out = Vec::new();
+    let mut is_on_a_gpu_host = false;
     for (device, started) in devices.into_iter().zip(started) {
         match started {
             Ok(worker) => first.push(worker),
@@ -123,12 +125,14 @@ struct Supervisor {
 
 impl Supervisor {
     fn new(pool: &Arc<WorkerPool>, slot: usize) -> Self {
-        let (settings, gpu) = (pool.settings().clone(), pool.gpus()[slot].clone());
+        let settings = pool.settings().clone();
+        let gpu = pool.gpus()[slot].clone();
         Self { pool: Arc::downgrade(pool), settings, slot, gpu, losses: LossRow::default() }
     }
 
     fn run(mut self, first: WorkerProcess) {
-        let (mut serving, mut started) = (Some(first), Instant::now());
+        let mut serving = Some(first);
+        let mut started = Instant::now();
         loop {
             if let Some(process) = &mut serving {
                 process.wait_for_loss();
@@ -170,14 +174,15 @@ impl Supervisor {
             pool.mark_lost(self.slot);
             pause.is_zero().then(|| self.begin_start().ok()).flatten()
         });
-        let (status, device) = (lost.wait(), self.gpu.index);
+        let status = lost.wait();
+        let device = self.gpu.index;
         if self.open_pool().is_none() {
             successor.into_iter().for_each(StartedWorker::end);
             return None;
         }
         let reason = end_reason(status);
         error!(device, reason, "a worker ended: it is replaced, and its jobs run again");
-        telemetry::count_worker_restart();
+        telemetry::WORKER_RESTARTS_TOTAL.add(1);
         // What fails here may succeed now: the old process may have had the device for itself, or
         // most of its memory for longer than the successor waits.
         let reason = match wait_until_ready(successor?, &self.settings) {
@@ -226,10 +231,12 @@ impl Supervisor {
     fn wait(&self, pause: Duration) -> bool {
         let end = Instant::now() + pause;
         if let Some(pool) = self.open_pool() {
-            let (device, losses) = (self.gpu.index, self.losses.0);
-            let (pause_ms, reason) = (pause.as_millis() as u64, "it has lost too many workers");
+            let device = self.gpu.index;
+            let losses = self.losses.0;
+            let pause_ms = pause.as_millis() as u64;
+            let reason = "it has lost too many workers";
             warn!(device, pause_ms, losses, reason, "a device is in quarantine");
-            telemetry::count_quarantine();
+            telemetry::QUARANTINES_TOTAL.add(1);
             pool.set(self.slot, SlotState::Quarantined);
         }
         while let Some(left) = end.checked_duration_since(Instant::now()) {
@@ -272,7 +279,7 @@ fn end_reason(status: io::Result<ExitStatus>) -> String {
     match code {
         Some(LOST_GPU) => "a fatal fault of its GPU".to_owned(),
         Some(HUNG_GPU) => {
-            telemetry::count_worker_timeout();
+            telemetry::WORKER_TIMEOUTS_TOTAL.add(1);
             "its GPU did not finish its work in time".to_owned()
         }
         _ => status.to_string(),
@@ -342,7 +349,8 @@ mod tests {
             return Ok(());
         }
         let pins_read_only = !matches!(start, IsAnotherDevice);
-        let (name, limits) = (String::new(), DeviceLimits { pins_read_only, ..DeviceLimits::H200 });
+        let name = String::new();
+        let limits = DeviceLimits { pins_read_only, ..DeviceLimits::H200 };
         let facts =
             GpuFacts { index: task.device, name, limits, memory_bytes: arena_bytes, arena_bytes };
         socket::send(&control, &WorkerHello::Ready(Box::new(facts)), None)?;

@@ -8,25 +8,23 @@ use capstan::{
     buffer::{PayloadPool, UploadBuffer},
     curve::{
         G1Affine,
-        points::{BadElement, CurvePoint},
+        points::{BadElement, CurvePoint, MsmSums},
         scalars::ScalarEncoding,
     },
     device::DeviceLimits,
-    engine::{DeviceResidency, ResidencyChange, cuda::GpuFacts},
-    error::FieldProblem,
-    exec::RunCall,
+    engine::{DeviceResidency, ResidencyChange, StageTime, cuda::GpuFacts},
+    error::{EngineError, FieldProblem},
+    exec::{RunCall, RunReport},
     program::{InputSpec, OutputKind, OutputSpec, ValueId},
     region::DeviceAccess,
-    verify::Verification,
     wire::decode,
     worker::{
         failure::WorkerFailure,
         message::{
             AdvanceRequest, Advanced, ArrivedBytes, AwaitedInput, CallToRun, ControlReply,
-            ControlRequest, FinishedRun, FinishedStage, FinishedStep, LaneOutcome, LaneReply,
-            LaneRequest, MapRequest, NamedBases, NamedObjects, PlacedInput, PlacedOutput,
-            PlacedVector, ResidencyRequest, ResidentNumber, RunState, SerializedSums, SumsOfOutput,
-            WorkerHello, WorkerTask, WrittenBytes,
+            ControlRequest, LaneOutcome, LaneReply, LaneRequest, MapRequest, NamedBases,
+            NamedObjects, PlacedOutput, PlacedVector, ResidencyRequest, ResidentNumber, RunState,
+            SumsOfOutput, WorkerHello, WorkerTask, WrittenBytes,
         },
         reply::OutputProgress,
         socket,
@@ -50,7 +48,7 @@ fn call() -> RunCall {
     let msm = [programs::msm::<G1Affine>(1, &id, 0)];
     let program = decode::program(programs::program(steps.into_iter().chain(msm)));
     let program = Arc::new(program.expect("a program"));
-    let input = InputSpec { encoding: ScalarEncoding::Canonical, count: COUNT };
+    let input = InputSpec::new(ScalarEncoding::Canonical, COUNT);
     RunCall::new(program, &[input], &outputs(), false).expect("a call")
 }
 
@@ -126,7 +124,7 @@ fn take(outcome: LaneOutcome) {
     }
     for SumsOfOutput { output, sums } in advanced.early_sums {
         assert_eq!(output, 1, "only the second output is points");
-        assert!(sums.0.len() == 1 && sums.0.are_on_curve());
+        assert!(sums.len() == 1 && sums.are_on_curve());
     }
     let received = payload.received();
     let missing: u64 = payload.missing().iter().map(|range| range.end - range.start).sum();
@@ -140,7 +138,7 @@ fn take(outcome: LaneOutcome) {
             assert_eq!((finished.points.len(), finished.steps.len()), (2, 3));
             assert_eq!(missing, 0, "an output is not complete");
             let sums = finished.points[1].as_ref().expect("sums");
-            assert!(sums.0.len() == 1 && sums.0.are_on_curve());
+            assert!(sums.len() == 1 && sums.are_on_curve());
         }
     }
 }
@@ -153,26 +151,19 @@ fn advanced(state: RunState) -> LaneReply {
     LaneReply { outcome: LaneOutcome::Advanced(advanced), faults: vec![] }
 }
 
-fn sums() -> SerializedSums {
-    SerializedSums(G1Affine::into_sums(vec![messages::points::<G1Affine>(1)[0].into()]))
+fn sums() -> MsmSums {
+    G1Affine::into_sums(vec![messages::points::<G1Affine>(1)[0].into()])
 }
 
-fn finished() -> FinishedRun {
-    let step = || FinishedStep {
-        duration: std::time::Duration::from_millis(1),
-        method: "radix 4".into(),
-        verified: Verification::None,
-        verify_time: std::time::Duration::ZERO,
-    };
-    let stage = FinishedStage { name: "sort".into(), duration: std::time::Duration::ZERO };
-    FinishedRun {
-        points: vec![None, Some(sums())],
-        steps: vec![step(), step(), step()],
-        engine: "cuda".into(),
-        device: "gpu 0".into(),
-        stages: vec![stage],
-        checked_on_device: false,
+fn finished() -> RunReport {
+    let mut report = call().new_report("cuda", "gpu 0".into());
+    for step in &mut report.steps {
+        step.duration = std::time::Duration::from_millis(1);
+        step.method = "radix 4".into();
     }
+    report.points[1] = Some(sums());
+    report.executor.stages.push(StageTime { name: "sort", duration: std::time::Duration::ZERO });
+    report
 }
 
 fn begun() -> LaneRequest {
@@ -180,10 +171,10 @@ fn begun() -> LaneRequest {
     let [elements, points] = outputs();
     let encoding = ScalarEncoding::Canonical;
     let vector = Some(PlacedVector { encoding, pieces: vec![piece(0)] });
-    let spec = InputSpec { encoding, count: COUNT };
+    let spec = InputSpec::new(encoding, COUNT);
     let begin = CallToRun {
         program: call().program.clone(),
-        inputs: vec![PlacedInput { spec, reduce: false }],
+        inputs: vec![spec],
         outputs: vec![
             PlacedOutput { spec: elements, vector, is_early: false },
             PlacedOutput { spec: points, vector: None, is_early: true },
@@ -236,7 +227,7 @@ fn worker_messages() {
         seed(0, &advanced(RunState::Awaits(Some(awaits)))),
         seed(0, &advanced(RunState::Done(Box::new(finished())))),
         seed(0, &failed(refused)),
-        seed(0, &failed(WorkerFailure::Internal("text".into()))),
+        seed(0, &failed(WorkerFailure::Engine(EngineError::Internal("text".into())))),
         seed(0, &LaneReply { outcome: valid, faults: vec![] }),
         seed(0, &LaneReply { outcome: wrong, faults: vec![] }),
         seed(0, &LaneReply { outcome: LaneOutcome::Residency(held), faults: vec![] }),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    cli::doctor::finding::DoctorFinding,
+    doctor::finding::DoctorFinding,
     identity::first_expiry,
     server::{CERTIFICATE_VALIDITY_MIN, ServerSettings, TlsFiles},
 };
@@ -58,7 +58,7 @@ mod tests {
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
     use super::*;
-    use crate::cli::doctor::finding::Severity;
+    use crate::doctor::finding::Severity;
 
     /// 2031-02-03.
     const EXPIRY: Duration = Duration::from_secs(1_927_843_200);

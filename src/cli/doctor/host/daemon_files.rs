@@ -1,15 +1,44 @@
-//! The files that the daemon reads: which are secret, and which decide who may call.
+//! The configuration, read as the daemon reads it, and the files that it names: which are secret,
+//! and which decide who may call.
 
-use std::path::Path;
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
-use super::{daemon_config::DaemonConfig, sockets::DaemonProcess};
+use super::sockets::DaemonProcess;
 use crate::{
-    cli::doctor::{
+    config::{Config, ConfigProblem, SettingValues, command, config_file, is_absent},
+    doctor::{
         files::{CheckedFile, Secrecy},
         finding::DoctorFinding,
     },
-    config::is_absent,
 };
+
+pub struct DaemonConfig {
+    /// The file that was read.
+    pub file: Option<PathBuf>,
+    pub config: Config,
+    /// What `capstand --check-config` would refuse.
+    pub problems: Vec<ConfigProblem>,
+}
+
+impl DaemonConfig {
+    /// Reads `file`, or the daemon's default, and the environment.
+    ///
+    /// Errors: settings that cannot be parsed.
+    pub fn read(file: Option<&Path>) -> Result<Self, Vec<ConfigProblem>> {
+        let mut line = vec!["capstand".into()];
+        if let Some(file) = file {
+            line.extend(["--config".into(), file.as_os_str().to_owned()]);
+        }
+        let flags = command().get_matches_from(line);
+        let values = SettingValues::read(&flags, env::vars_os())?;
+        let config = values.config();
+        let problems = values.problems(&config);
+        Ok(Self { file: config_file(&flags), config, problems })
+    }
+}
 
 pub fn check(read: &DaemonConfig, daemon: Option<&DaemonProcess>) -> Vec<DoctorFinding> {
     let daemon_user = daemon.map(|daemon| daemon.user);

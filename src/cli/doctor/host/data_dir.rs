@@ -9,10 +9,7 @@ use std::{
 use rustix::fs::statvfs;
 
 use super::sockets::DaemonProcess;
-use crate::{
-    cli::{doctor::finding::DoctorFinding, output::bytes_text},
-    server::ServerSettings,
-};
+use crate::{doctor::finding::DoctorFinding, output::bytes_text, server::ServerSettings};
 
 const CHECK: &str = "data_dir";
 /// The points of an MSM of 2^23 in G1.
@@ -93,7 +90,7 @@ fn finding(facts: &FolderFacts, daemon_user: Option<u32>) -> DoctorFinding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::finding::Severity;
+    use crate::doctor::finding::Severity;
 
     fn severity(change: impl FnOnce(&mut FolderFacts), daemon_user: Option<u32>) -> Severity {
         let mut facts = FolderFacts {

@@ -9,8 +9,9 @@ use rustix::{
 
 use super::sockets::DaemonProcess;
 use crate::{
-    cli::{doctor::finding::DoctorFinding, output::bytes_text},
     config::{Config, available_to, process_limit, swap_limit_bytes},
+    doctor::finding::DoctorFinding,
+    output::bytes_text,
     server::ServerSettings,
 };
 
@@ -120,7 +121,8 @@ fn can_seal_memory() -> bool {
 
 fn open_files(facts: &LimitFacts, settings: &ServerSettings) -> DoctorFinding {
     const CHECK: &str = "open_files";
-    let (needed, process) = (settings.open_files_max(), &facts.process);
+    let needed = settings.open_files_max();
+    let process = &facts.process;
     match facts.open_files_max {
         Some(limit) if limit < needed => DoctorFinding::problem(
             CHECK,
@@ -202,7 +204,8 @@ fn memory(facts: &LimitFacts, settings: &ServerSettings) -> DoctorFinding {
     let ServerSettings { bytes_in_flight_max, region_bytes_max, .. } = settings;
     let store_bytes = if settings.data_dir.is_none() { settings.store_bytes_max } else { 0 };
     let needed = bytes_in_flight_max.saturating_add(*region_bytes_max).saturating_add(store_bytes);
-    let (available, process) = (bytes_text(facts.memory_bytes), &facts.process);
+    let available = bytes_text(facts.memory_bytes);
+    let process = &facts.process;
     let found = format!(
         "{process} has {available} of memory, the configuration allows it {}",
         bytes_text(needed)
@@ -260,8 +263,8 @@ fn sealed_memory(facts: &LimitFacts) -> DoctorFinding {
 mod tests {
     use super::*;
     use crate::{
-        cli::doctor::finding::Severity,
         config::{SettingValues, command},
+        doctor::finding::Severity,
     };
 
     fn enough(settings: &ServerSettings) -> LimitFacts {

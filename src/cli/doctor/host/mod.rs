@@ -2,7 +2,6 @@
 //! reads.
 
 mod certificates;
-mod daemon_config;
 mod daemon_files;
 mod data_dir;
 mod gpus;
@@ -15,7 +14,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use self::daemon_config::DaemonConfig;
+use self::daemon_files::DaemonConfig;
 use super::finding::DoctorFinding;
 use crate::config::ConfigProblem;
 

@@ -9,7 +9,7 @@ use std::{
 use tokio::{task::spawn_blocking, time::timeout};
 
 use super::sockets::DaemonProcess;
-use crate::{cli::doctor::finding::DoctorFinding, client::Client, config::Config};
+use crate::{client::Client, config::Config, doctor::finding::DoctorFinding};
 
 /// Time for an answer of this host.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -139,7 +139,7 @@ fn finding(facts: &PortFacts) -> DoctorFinding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::finding::Severity;
+    use crate::doctor::finding::Severity;
 
     fn severity(state: PortState, has_tls: bool, is_daemon_running: bool) -> Severity {
         let address = SocketAddr::from(([127, 0, 0, 1], 7654));

@@ -3,8 +3,8 @@
 use std::fs;
 
 use crate::{
-    cli::doctor::finding::DoctorFinding,
     config::{Config, EngineChoice, GpuIsolation},
+    doctor::finding::DoctorFinding,
     server::has_landlock,
 };
 
@@ -49,7 +49,7 @@ fn finding(actions: Option<&str>, has_landlock: bool) -> DoctorFinding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::finding::Severity;
+    use crate::doctor::finding::Severity;
 
     #[test]
     fn workers_need_filters_that_return_errors() {

@@ -10,7 +10,7 @@ use rustix::net::SocketAddrUnix;
 use tokio::net::UnixStream;
 
 use crate::{
-    cli::doctor::{
+    doctor::{
         files::{folder_of, is_open_to_all},
         finding::DoctorFinding,
     },
@@ -147,10 +147,11 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
-    use crate::cli::doctor::finding::Severity;
+    use crate::doctor::finding::Severity;
 
     fn severity(state: SocketState, folder_mode: u32) -> Severity {
-        let (setting, path) = ("unix_socket", PathBuf::from("/run/capstan/x.sock"));
+        let setting = "unix_socket";
+        let path = PathBuf::from("/run/capstan/x.sock");
         finding(&SocketFacts { setting, path, folder_mode: Some(folder_mode), state }).severity
     }
 

@@ -56,7 +56,8 @@ pub(super) fn modelled_time(
         EngineWork::Elimination(EliminationWork { rows, pivots, words }) => {
             // Words of columns in which no row leads cost nothing but the search.
             let steps = words.min(rows.saturating_add(pivots)) as f64;
-            let (rows, words) = (rows as f64, words as f64);
+            let rows = rows as f64;
+            let words = words as f64;
             // A step adds eight sums of pivots to each row, in half of the words on average.
             let additions = rows * steps * 8.0 * words / 2.0;
             rows * words * BIT_SCAN_NS + additions * BIT_WORD_NS / whole

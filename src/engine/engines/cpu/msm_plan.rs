@@ -199,7 +199,8 @@ mod tests {
 
     fn check(group: Group, n: usize, bits: usize, threads: usize) {
         let plan = plan(group, n, bits, threads);
-        let (mut bit, mut next) = (bits / plan.window_bits * plan.window_bits, 0);
+        let mut bit = bits / plan.window_bits * plan.window_bits;
+        let mut next = 0;
         assert!(bit + plan.window_bits > bits, "the top window has room for the carry");
         for tile in &plan.tiles {
             assert_eq!((tile.bit, tile.first), (bit, next));

@@ -37,7 +37,8 @@ impl<A: CurvePoint> CpuMsmRun<A> {
         bases: PointSlice<A>,
         batch: usize,
     ) -> Box<dyn MsmRun> {
-        let (sums, buffer) = (vec![A::Group::zero(); batch], Zeroizing::default());
+        let sums = vec![A::Group::zero(); batch];
+        let buffer = Zeroizing::default();
         Box::new(Self { pool: pool.clone(), library, sum_piece, bases, sums, buffer })
     }
 }
@@ -51,7 +52,7 @@ impl<A: CurvePoint> MsmRun for CpuMsmRun<A> {
         control: &JobControl,
     ) -> Result<()> {
         control.check()?;
-        let bases = &self.bases[first..first + scalars.count];
+        let bases = &self.bases[first..first + scalars.count()];
         let buffer = mem::take(&mut self.buffer);
         let (sum, scalars) = self.pool.threads.install(|| {
             let scalars = scalars.decode_scalars(buffer)?;

@@ -45,10 +45,12 @@ struct RowPart {
 /// Copies are of whole words.
 fn parts(words: &Range<usize>, start: u64, len: usize) -> impl Iterator<Item = RowPart> {
     debug_assert!(start.is_multiple_of(WORD as u64) && len.is_multiple_of(WORD));
-    let (words, mut next) = (words.clone(), 0);
+    let words = words.clone();
+    let mut next = 0;
     std::iter::from_fn(move || {
         let at = start as usize / WORD + next / WORD;
-        let (row, within) = (at / words.len(), at % words.len());
+        let row = at / words.len();
+        let within = at % words.len();
         let bytes = next..len.min(next + (words.len() - within) * WORD);
         next = bytes.end;
         (!bytes.is_empty()).then_some(RowPart { row, first: words.start + within, bytes })
@@ -120,7 +122,8 @@ mod tests {
 
     #[test]
     fn other_columns_do_not_change() {
-        let (rows, row_words) = (2 * LOCKED_ROWS_MAX + 3, 5);
+        let rows = 2 * LOCKED_ROWS_MAX + 3;
+        let row_words = 5;
         let words: Vec<u64> = (0..(rows * row_words) as u64).collect();
         let mut matrix =
             BitMatrix::from_words(rows as u64, 64 * row_words as u64, words.clone()).unwrap();

@@ -70,7 +70,8 @@ impl VectorElimination {
         if let Some(order) = order {
             elimination.order_promoted(with, order)?;
         }
-        let (layout, stream) = (&with.kernels.layout, with.stream);
+        let layout = &with.kernels.layout;
+        let stream = with.stream;
         layout.copy_from_strips(stream, elimination.rows, order, self.out.words()?)?;
         Ok(Some(self.out.clone()))
     }
@@ -83,7 +84,8 @@ impl VectorElimination {
 
     /// The end of the panels to launch next: one at least.
     fn piece_end(&self, limits: &DeviceLimits) -> u32 {
-        let (shape, first) = (self.matrices.shape, u64::from(self.next_panel));
+        let shape = self.matrices.shape;
+        let first = u64::from(self.next_panel);
         let all = shape.strips();
         let is_short = |end: &u32| {
             panels_time(shape.rows.into(), all.into(), first..u64::from(*end), limits) <= PIECE
@@ -107,7 +109,8 @@ impl GpuVectors {
         let (elimination, with) = (begun.matrices.elimination(), self.elimination(&begun.scratch));
         let unused = self.lease(UnusedBits::BYTES)?;
         let unused = UnusedBits::of(&unused)?;
-        let (layout, stream) = (&with.kernels.layout, with.stream);
+        let layout = &with.kernels.layout;
+        let stream = with.stream;
         if let Some(pivots) = &input.pivots {
             layout.copy_to_strips(stream, pivots.words()?, elimination.given, unused.of_pivots)?;
         }

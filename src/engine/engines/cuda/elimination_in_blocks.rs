@@ -105,7 +105,8 @@ impl CudaEngine {
         control: &JobControl,
     ) -> Result<Option<EliminatedRows>> {
         let gpu = &self.gpus[self.next_gpu(&self.next_job)];
-        let (stream, copies) = (gpu.gpu.job_stream()?, gpu.gpu.ring().session());
+        let stream = gpu.gpu.job_stream()?;
+        let copies = gpu.gpu.ring().session();
         let shape = HostBitsShape {
             given: matrix.given.rows() as u32,
             rows: matrix.rows.rows() as u32,
@@ -191,12 +192,14 @@ impl EliminationInBlocks<'_, '_, '_> {
     }
 
     fn launch(&self) -> EliminationLaunch<'_> {
-        let (kernels, scratch) = (&self.gpu.gf2, &self.memory.scratch);
+        let kernels = &self.gpu.gf2;
+        let scratch = &self.memory.scratch;
         EliminationLaunch { kernels, stream: &self.stream, scratch }
     }
 
     fn copy_in(&self, block: &Range<u32>) -> Result<()> {
-        let (words, elimination) = (self.words(block), self.on_device(block));
+        let words = self.words(block);
+        let elimination = self.on_device(block);
         let MatrixElimination { given, given_at, rows, .. } = &*self.matrix;
         for (matrix, to) in [(*given, elimination.given), (&**rows, elimination.rows)] {
             if matrix.rows() == 0 {
@@ -204,7 +207,8 @@ impl EliminationInBlocks<'_, '_, '_> {
             }
             let packed = self.memory.packed(matrix.rows(), &words)?;
             self.upload(packed, &BitColumns { matrix, words: words.clone() })?;
-            let (layout, unused) = (&self.gpu.gf2.layout, self.memory.unused.all());
+            let layout = &self.gpu.gf2.layout;
+            let unused = self.memory.unused.all();
             layout.copy_to_strips(&self.stream, packed.cast().ok_or_else(misfit)?, to, unused)?;
         }
         let first = block.start * STRIP_COLUMNS;
@@ -224,7 +228,8 @@ impl EliminationInBlocks<'_, '_, '_> {
         }
         let packed = self.memory.packed(self.matrix.rows.rows(), &words)?;
         let rows = self.on_device(block).rows;
-        let (layout, to) = (&self.gpu.gf2.layout, packed.cast().ok_or_else(misfit)?);
+        let layout = &self.gpu.gf2.layout;
+        let to = packed.cast().ok_or_else(misfit)?;
         layout.copy_from_strips(&self.stream, rows, None, to)?;
         let lane = CopyLane { session: &self.copies, stream: &self.stream };
         let to = BitColumnsMut::new(self.matrix.rows, words);

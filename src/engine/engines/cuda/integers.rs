@@ -71,7 +71,8 @@ impl GpuVectors {
         b: Option<&GpuVector>,
     ) -> Result<TransformedVector> {
         let (of_a, of_b) = (a.row_length, b.unwrap_or(a).row_length);
-        let (length, parts) = (of_a + of_b, ProductParts::new(of_a, of_b));
+        let length = of_a + of_b;
+        let parts = ProductParts::new(of_a, of_b);
         let residues = self.zeros(a.field(), PRIMES.len() * a.rows, parts.words())?;
         let transform = b.map(|_| self.zeros(a.field(), a.rows, 1 << parts.lg_n_max()));
         let transform = transform.transpose()?;
@@ -124,7 +125,8 @@ impl GpuVectors {
             Ok(LimbTerm { limbs: vector.words()?, length, factor })
         });
         let terms = terms.collect::<Result<Vec<_>>>()?;
-        let (kernels, stream) = (&self.gpu().words.limbs, &self.stream);
+        let kernels = &self.gpu().words.limbs;
+        let stream = &self.stream;
         self.computed_integers(rows, length, |out| {
             Ok(kernels.launch_sum(stream, &terms, out, |bytes| self.lease(bytes))?)
         })
@@ -160,7 +162,8 @@ impl GpuVectors {
         out: LimbRows<'_>,
         parts: ProductParts,
     ) -> Result<()> {
-        let (rows, u) = (out.rows as usize, 1_usize << parts.lg_u);
+        let rows = out.rows as usize;
+        let u = 1_usize << parts.lg_u;
         let shape = ResidueShape {
             rows: out.rows,
             parts: if parts.has_thirds { 3 } else { 1 },
@@ -199,7 +202,7 @@ impl ResidueProduct<'_> {
         let &Self { gpu, field, transform } = self;
         let rows = u32::try_from(a.rows).map_err(|_| no_memory())?;
         let transforms = &gpu.gpu().words.transforms;
-        let plan = || transforms.plan_residues(field, lg_n, is_negacyclic, rows);
+        let plan = || Ok(transforms.plan_residues(field, lg_n, is_negacyclic, rows)?);
         let plan = gpu.with_evictions(plan)?;
         let [needs_transform, _] = plan.needs(b.is_none());
         let of_b = transform.as_ref().map(GpuVector::words).transpose()?;

@@ -8,11 +8,10 @@ use super::msm::GpuMsm;
 use crate::{
     buffer::{ByteSource, SourceSlices},
     curve::points::{Bases, MsmSums},
-    engines::{
-        ComputedMsm, ElementNames, EncodedScalars, ExecutedBy, JobControl, MsmRun, add_stages,
-    },
+    engines::{ComputedMsm, EncodedScalars, ExecutedBy, JobControl, MsmRun, add_stages},
     error::{Error, Result},
     msm::SplitThresholds,
+    program::InputSpec,
 };
 
 /// A part of one vector of an MSM.
@@ -50,7 +49,9 @@ impl MsmInParts {
         part_points: usize,
         thresholds: SplitThresholds,
     ) -> Self {
-        let (open, executor, has_right_bases) = (HashMap::new(), ExecutedBy::default(), true);
+        let open = HashMap::new();
+        let executor = ExecutedBy::default();
+        let has_right_bases = true;
         let sums = (0..batch).map(|_| None).collect();
         Self { gpu_msm, bases, part_points, thresholds, open, sums, executor, has_right_bases }
     }
@@ -96,10 +97,10 @@ impl MsmRun for MsmInParts {
         control: &JobControl,
     ) -> Result<()> {
         let mut at = first;
-        while at < first + scalars.count {
+        while at < first + scalars.count() {
             let key = PartKey { vector, part: at / self.part_points };
             let points = self.points_of(key.part);
-            let count = points.end.min(first + scalars.count) - at;
+            let count = points.end.min(first + scalars.count()) - at;
             let mut part = match self.open.remove(&key) {
                 Some(part) => part,
                 None => self.begin(key.part)?,
@@ -107,11 +108,13 @@ impl MsmRun for MsmInParts {
             let skipped = at - first;
             let source = ScalarsFrom {
                 whole: scalars.source,
-                start: (skipped * scalars.encoding.width()) as u64,
+                start: (skipped * scalars.spec.encoding.width()) as u64,
             };
-            let ElementNames { field, first: first_name } = scalars.names;
-            let names = ElementNames { field, first: first_name + skipped as u64 };
-            let piece = EncodedScalars { count, names, source: &source, ..*scalars };
+            let piece = EncodedScalars {
+                spec: InputSpec { count: count as u64, ..scalars.spec },
+                first: scalars.first + skipped as u64,
+                source: &source,
+            };
             part.run.absorb(0, at - points.start, &piece, control)?;
             part.absorbed += count;
             if part.absorbed == points.len() {

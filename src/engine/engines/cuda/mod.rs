@@ -29,10 +29,8 @@ mod start;
 mod step_turn;
 mod vector;
 mod vector_msm;
-mod vector_values;
 mod vectors;
 mod vectors31;
-mod word_arithmetic;
 mod workspace;
 
 use std::{
@@ -76,7 +74,7 @@ pub use self::{
 };
 pub use crate::device::{
     DeviceFault, DevicePolicy, DeviceSelection, FaultClass, GpuUnavailable, MajorMinor,
-    OpenOptions, SERVER_MEMORY_WAIT, UnusableDevice, exit_without_handlers, open,
+    OpenOptions, SERVER_MEMORY_WAIT, UnusableDevice, exit_later, exit_without_handlers, open,
 };
 
 /// GPUs and the CPU.
@@ -203,7 +201,8 @@ impl MsmNttEngine for CudaEngine {
             return self.cpu.msm(bases, batch);
         }
         let gpu = &self.gpus[self.gpu_for(std::slice::from_ref(&bases))];
-        let (split, object_points) = (self.policy.split, bases.all_of_owner().len());
+        let split = self.policy.split;
+        let object_points = bases.all_of_owner().len();
         let fit = gpu.bases_room(&bases).fit(bases.group(), object_points, bases.len(), batch);
         Ok(match fit {
             BasesFit::Whole => gpu.msm.run(bases, batch, split),

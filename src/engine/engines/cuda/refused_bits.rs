@@ -100,7 +100,8 @@ impl GpuVectors {
     /// Errors: `Corrupt` if the row has no bit after its last column.
     fn confirm_unused(&self, packed: &GpuVector, columns: u64, row: u32) -> Result<()> {
         let bytes = self.row_words(packed, columns, row as usize)?;
-        let (at, used) = ((columns / 32) as usize, columns % 32);
+        let at = (columns / 32) as usize;
+        let used = columns % 32;
         let mut after_last = stored_words(&bytes).skip(at);
         let is_unused = after_last.next().is_some_and(|word| word >> used != 0)
             || after_last.any(|word| word != 0);

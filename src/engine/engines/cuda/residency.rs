@@ -43,7 +43,8 @@ impl CudaEngine {
     ) -> Result<DeviceResidency> {
         let gpu = self.gpus.iter().find(|gpu| gpu.gpu.identity().index == device);
         let gpu = gpu.ok_or_else(|| Error::Internal("there is no such GPU".into()))?;
-        let (whole, held) = (bases.all_of_owner(), gpu.msm.resident().bases());
+        let whole = bases.all_of_owner();
+        let held = gpu.msm.resident().bases();
         match change {
             ResidencyChange::Warm { bytes_max } => drop(warm(gpu, &whole, bytes_max, control)?),
             ResidencyChange::Pin { bytes_max } => {
@@ -62,7 +63,8 @@ impl CudaEngine {
     /// be damaged, since a result was wrong. The next job uploads and builds it again.
     pub fn evict_suspects(&self, bases: &[Bases], matrices: &[SparseMatrix]) {
         for gpu in &self.gpus {
-            let (device, resident) = (gpu.gpu.identity().index, gpu.msm.resident());
+            let device = gpu.gpu.identity().index;
+            let resident = gpu.msm.resident();
             error!(device, "a result is wrong: its bases, matrices and all tables are evicted");
             bases.iter().for_each(|bases| resident.bases().evict(&bases.all_of_owner()));
             matrices.iter().for_each(|matrix| resident.matrices().evict(matrix));

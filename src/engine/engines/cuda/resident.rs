@@ -50,8 +50,8 @@ pub struct ResidentCache {
 impl ResidentCache {
     pub fn load(gpu: &Gpu) -> std::result::Result<Self, GpuUnavailable> {
         let (gpu, tables) = (gpu.clone(), TableBuilder::load(gpu.context())?);
-        let (fingerprint, matrices) =
-            (DeviceFingerprint::load(&gpu)?, ResidentMatrices::new(&gpu)?);
+        let fingerprint = DeviceFingerprint::load(&gpu)?;
+        let matrices = ResidentMatrices::new(&gpu)?;
         let (bases, load_lock, workspaces, is_serving) = Default::default();
         Ok(Self { gpu, tables, fingerprint, bases, load_lock, workspaces, matrices, is_serving })
     }
@@ -184,7 +184,8 @@ impl ResidentCache {
     /// Evicts bases whose sums are wrong: the bases or their tables may be damaged. The next job
     /// uploads the object again.
     pub fn evict_damaged(&self, resident: &Arc<ResidentBases>) {
-        let (bytes, tables) = (resident.lease().bytes(), resident.tables());
+        let bytes = resident.lease().bytes();
+        let tables = resident.tables();
         error!(bytes, tables, "sums are wrong: their bases are evicted from the device");
         self.bases.remove(resident);
     }
@@ -257,7 +258,8 @@ impl ResidentCache {
 
     /// The memory of the device without what other pinned objects take.
     fn memory_for(&self, whole: &Bases) -> BaseMemory {
-        let (arena, points) = (self.gpu.arena(), whole.len() as u32);
+        let arena = self.gpu.arena();
+        let points = whole.len() as u32;
         BaseMemory {
             total: arena.bytes() - self.bases.pinned_bytes_besides(whole),
             free: arena.largest_free_bytes(),

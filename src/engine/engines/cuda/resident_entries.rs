@@ -29,7 +29,8 @@ impl ResidentEntry {
     }
 
     pub fn residency(&self, device: u32) -> DeviceResidency {
-        let (bytes, tables) = (self.resident.lease().bytes(), self.resident.tables());
+        let bytes = self.resident.lease().bytes();
+        let tables = self.resident.tables();
         DeviceResidency { device, bytes, tables, pinned: self.is_pinned }
     }
 

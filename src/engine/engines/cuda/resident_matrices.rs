@@ -150,10 +150,12 @@ impl ResidentMatrices {
             tasks.add_rows(row_ends);
         }
         let SparseTasks { mut products, split_rows, pieces } = tasks.build();
-        let (shape, product_count, split_count) =
-            (matrix.shape(), products.len(), split_rows.len());
+        let shape = matrix.shape();
+        let product_count = products.len();
+        let split_count = split_rows.len();
         products.extend(split_rows);
-        let (start, tasks) = (tasks_start(shape), bytemuck::cast_slice(&products));
+        let start = tasks_start(shape);
+        let tasks = bytemuck::cast_slice(&products);
         let memory = lease(&self.stream, (start + tasks.len()) as u64)?;
         let all = memory.all();
         let to_tasks = all.slice(start, tasks.len()).expect("leased above");
@@ -173,7 +175,8 @@ impl ResidentMatrices {
             upload_ms = begun.elapsed().as_millis() as u64,
             "matrix loaded on the device",
         );
-        let (products, split_rows) = (product_count, split_count);
+        let products = product_count;
+        let split_rows = split_count;
         Ok(ResidentMatrix { lease: memory, shape, products, split_rows, pieces })
     }
 

@@ -13,7 +13,6 @@ use super::{
     point_check::DevicePointChecker,
     scalar_codec::ScalarCodec,
     self_test::{EMULATED, ON_A_GPU, SelfTestSizes},
-    word_arithmetic::WordArithmetic,
 };
 use crate::{
     curve::{Group, points::Bases},
@@ -21,8 +20,13 @@ use crate::{
     engines::{DeviceInfo, GpuInfo, MsmPlan},
     gf2_elimination::EliminationKernels,
     msm::{BaseMemory, ResidentPlan, TableStage, tables::scratch_bytes},
-    ntt::VectorKernels,
+    ntt::{VectorKernels, table_bytes_max},
+    ntt31::{LimbKernels, Ntt31Device, VectorKernels31},
 };
+
+/// Tables of transforms take at most this fraction of those for transforms over Fr, 1/8: an element
+/// has an eighth of the bytes.
+const TABLES_PART: u64 = 8;
 
 pub struct ServingGpu {
     pub gpu: Gpu,
@@ -50,10 +54,12 @@ impl ServingGpu {
         let msm = GpuMsm::load(&gpu, copier.clone(), policy.clone())?;
         let ntt = GpuNtt::load(&gpu, &msm, copier.clone(), policy.clone())?;
         let points = DevicePointChecker::load(&gpu)?;
-        let (vectors, codec) = (VectorKernels::load(&gpu)?, ScalarCodec::load(&gpu)?);
+        let vectors = VectorKernels::load(&gpu)?;
+        let codec = ScalarCodec::load(&gpu)?;
         let words = WordArithmetic::load(&gpu)?;
         let gf2 = EliminationKernels::load(&gpu)?;
-        let (copier, policy) = (copier.clone(), policy.clone());
+        let copier = copier.clone();
+        let policy = policy.clone();
         let ms = begun.elapsed().as_millis() as u64;
         debug!(device = gpu.identity().index, ms, "kernels loaded");
         let self_test = format!("{} (arithmetic)", gpu.self_test());
@@ -88,7 +94,8 @@ impl ServingGpu {
     /// The room for these bases if nothing else uses the GPU and other bases that are pinned stay.
     pub fn bases_room(&self, bases: &Bases) -> BasesRoom {
         let pinned = self.msm.resident().bases().pinned_bytes_besides(bases);
-        let (arena, limits) = (self.gpu.arena().bytes() - pinned, self.gpu.identity().limits);
+        let arena = self.gpu.arena().bytes() - pinned;
+        let limits = self.gpu.identity().limits;
         let room = BasesRoom::new(arena, limits, self.policy.split);
         match self.policy.bases_bytes_max {
             Some(bases_bytes_max) => BasesRoom { bases_bytes_max, ..room },
@@ -108,7 +115,8 @@ impl ServingGpu {
     }
 
     pub fn info(&self, monitor: &NvmlMonitor) -> DeviceInfo {
-        let (identity, driver) = (self.gpu.identity(), self.gpu.context().driver());
+        let identity = self.gpu.identity();
+        let driver = self.gpu.context().driver();
         let sensors = monitor.sensors(identity);
         DeviceInfo {
             name: identity.name.clone(),
@@ -143,7 +151,8 @@ const PLAN_SIZES: [u32; 4] = [10, 16, 20, 24];
 
 /// Plans for both groups over bases resident on `gpu`, assuming nothing else uses it.
 fn msm_plans(gpu: &Gpu) -> Vec<MsmPlan> {
-    let (all, limits) = (gpu.arena().bytes(), gpu.identity().limits);
+    let all = gpu.arena().bytes();
+    let limits = gpu.identity().limits;
     let of_size = |group: Group, lg_n: u32| {
         let memory = BaseMemory {
             total: all,
@@ -160,4 +169,23 @@ fn msm_plans(gpu: &Gpu) -> Vec<MsmPlan> {
     };
     let of_group = |group| PLAN_SIZES.into_iter().flat_map(move |lg_n| of_size(group, lg_n));
     [Group::G1, Group::G2].into_iter().flat_map(of_group).collect()
+}
+
+/// The kernels and tables for vectors over 31-bit primes, and of integers.
+pub struct WordArithmetic {
+    pub(super) transforms: Ntt31Device,
+    pub(super) vectors: VectorKernels31,
+    pub(super) limbs: LimbKernels,
+}
+
+impl WordArithmetic {
+    pub fn load(gpu: &Gpu) -> Result<Self, GpuUnavailable> {
+        let table_bytes_max = table_bytes_max(gpu.arena().bytes()) / TABLES_PART;
+        let transforms = Ntt31Device::load(gpu, table_bytes_max)?;
+        Ok(Self {
+            transforms,
+            vectors: VectorKernels31::load(gpu)?,
+            limbs: LimbKernels::load(gpu)?,
+        })
+    }
 }

@@ -38,7 +38,8 @@ impl CudaEngine {
             }
         }
         let (next_job, next_check) = Default::default();
-        let (cpu, monitor) = (Arc::new(cpu), NvmlMonitor::open());
+        let cpu = Arc::new(cpu);
+        let monitor = NvmlMonitor::open();
         let model = CudaModel {
             cpu: cpu.clone(),
             gpus: gpus.iter().map(ServingGpu::facts).collect(),

@@ -30,7 +30,8 @@ impl StepTurn {
             *wait = LongWait::default();
             return Ok(Some(Self(None)));
         }
-        let (work, timeout) = (gpu.msm.long_work(), gpu.gpu.context().timeout());
+        let work = gpu.msm.long_work();
+        let timeout = gpu.gpu.context().timeout();
         if !wait.wait(work.pending_end()?, timeout)? {
             return Ok(None);
         }

@@ -28,8 +28,10 @@ impl SummedParts {
         control: &JobControl,
     ) -> Result<Self> {
         let wrong_shape = || Error::Internal("a vector is not as long as its bases".to_owned());
-        let (mut all, mut executor) = (None::<MsmSums>, ExecutedBy::default());
-        let (mut parts, mut has_right_bases) = (0, true);
+        let mut all = None::<MsmSums>;
+        let mut executor = ExecutedBy::default();
+        let mut parts = 0;
+        let mut has_right_bases = true;
         for start in (0..bases.len()).step_by(part_points) {
             let len = part_points.min(bases.len() - start);
             // Another object, so that the device need not hold the rest.

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     buffer::{ByteSink, ByteSource},
     curve::{
-        NttPlan,
+        Fr, NttPlan, layout,
         points::Bases,
         scalars::{ElementCodec, ScalarEncoding},
     },
@@ -29,6 +29,7 @@ use crate::{
     field::{Field31, FieldId},
     ntt::{TransformEnd, VectorKernels},
     ntt31::WordDecodeRule,
+    program::InputSpec,
     sparse::SparseMatrix,
 };
 
@@ -78,7 +79,8 @@ impl GpuVectors {
     /// Work on the engine's GPU of this number.
     pub(super) fn on(engine: Arc<CudaEngine>, gpu: usize, control: JobControl) -> Result<Self> {
         let device = &engine.gpus[gpu].gpu;
-        let (stream, copies) = (device.job_stream()?, device.ring().session());
+        let stream = device.job_stream()?;
+        let copies = device.ring().session();
         let (refused_words, matrices, wait) = Default::default();
         Ok(Self { engine, gpu, control, refused_words, matrices, copies, wait, stream })
     }
@@ -157,7 +159,8 @@ impl GpuVectors {
         first: usize,
         length: usize,
     ) -> Result<()> {
-        let (rows, stream) = (from.rows, &self.stream);
+        let rows = from.rows;
+        let stream = &self.stream;
         if from.field() == FieldId::Bls12381Fr {
             let (to, from) = (to.fr_rows_from(at)?, from.fr_rows_from(first)?);
             return Ok(self.kernels().rows.copy_rows(stream, to, from, rows, length)?);
@@ -180,13 +183,13 @@ impl GpuVectors {
         rows: usize,
         row_length: usize,
     ) -> Result<GpuVector> {
-        if !input.encoding.holds(field) || input.count != rows * row_length {
+        if !input.spec.encoding.holds(field) || input.count() != rows * row_length {
             return Err(Error::Internal("an input does not match its vector".into()));
         }
         let vector = self.zeros(field, rows, row_length)?;
         let word = self.gpu().msm.resident().lease(&self.stream, 8)?;
         self.copy_in(&vector, input.source)?;
-        let (encoding, reduce) = (input.encoding, input.reduce);
+        let InputSpec { encoding, reduce, .. } = input.spec;
         match field {
             FieldId::Bls12381Fr => {
                 let rule = DecodeRule { encoding, reduce, into_montgomery: true };
@@ -197,7 +200,8 @@ impl GpuVectors {
             FieldId::Prime31(prime) => {
                 let is_montgomery = encoding == ScalarEncoding::Montgomery31;
                 let rule = WordDecodeRule { is_montgomery, reduce };
-                let (words, field) = (vector.words()?, Field31::new(prime));
+                let words = vector.words()?;
+                let field = Field31::new(prime);
                 self.kernels31().decode(&self.stream, field, words, rule, word.all())?;
             }
             // All words are canonical.
@@ -263,8 +267,10 @@ impl GpuVectors {
         vector: GpuVector,
         is_checked: bool,
     ) -> Result<TransformedVector> {
-        let (ntt, stream) = (&self.gpu().ntt, &self.stream);
-        let (transforms, rows) = (ntt.transforms(), vector.rows);
+        let ntt = &self.gpu().ntt;
+        let stream = &self.stream;
+        let transforms = ntt.transforms();
+        let rows = vector.rows;
         let planned = ntt.plan(plan, rows)?.ok_or_else(no_memory)?;
         let evaluate = |end, vector: &GpuVector| -> Result<Option<DeviceLease>> {
             if !is_checked {
@@ -326,7 +332,8 @@ impl GpuVectors {
             }
             let rows = first..input.rows.min(first + group);
             let (from, to) = (input.fr_rows(rows.clone())?, out.fr_rows(rows.clone())?);
-            let (kernels, matrix) = (self.kernels(), resident.on_device());
+            let kernels = self.kernels();
+            let matrix = resident.on_device();
             kernels.multiply_sparse(&self.stream, to, &matrix, from, rows.len())?;
         }
         Ok(out)
@@ -334,11 +341,13 @@ impl GpuVectors {
 
     /// Launches one MSM per row over the same bases; [`MsmRun::finish`] waits for the sums.
     pub fn launch_msm(&self, bases: &Bases, vector: &GpuVector) -> Result<Box<dyn MsmRun>> {
-        let (bases, rows) = (bases.clone(), vector.rows);
+        let bases = bases.clone();
+        let rows = vector.rows;
         if bases.is_empty() {
             return self.engine.msm(bases, rows);
         }
-        let (gpu, object_points) = (self.gpu(), bases.all_of_owner().len());
+        let gpu = self.gpu();
+        let object_points = bases.all_of_owner().len();
         let fit = gpu.bases_room(&bases).fit(bases.group(), object_points, bases.len(), rows);
         let bases = match fit {
             BasesFit::Parts(points) => {
@@ -351,6 +360,26 @@ impl GpuVectors {
             BasesFit::Whole | BasesFit::TooLarge => bases,
         };
         gpu.msm.launch_resident(bases, rows, vector.fr_elements()?, &self.stream, &self.control)
+    }
+
+    /// The value of each row, the coefficients of a polynomial over Fr, at `point`. Waits for the
+    /// device.
+    ///
+    /// Errors: `Exhausted`; `DeviceLost`.
+    pub fn values_at(&self, vector: &GpuVector, point: Fr) -> Result<Zeroizing<Vec<Fr>>> {
+        let out = self.zeros(vector.field(), vector.rows, 1)?;
+        let values = out.fr_elements()?;
+        let elements = vector.fr_elements()?;
+        self.kernels().evaluate(&self.stream, values, elements, point)?;
+        let bytes = self.read(out.bytes())?;
+        let mut values = Zeroizing::new(vec![Fr::default(); vector.rows]);
+        layout::fr_as_bytes_mut(&mut values).copy_from_slice(&bytes);
+        Ok(values)
+    }
+
+    /// Drops the twiddle tables, which may be damaged: a check has failed.
+    pub fn evict_twiddle_tables(&self) {
+        self.gpu().ntt.evict_tables();
     }
 
     pub(super) fn read(&self, from: DeviceSlice<'_, u8>) -> Result<Zeroizing<Vec<u8>>> {

@@ -38,7 +38,7 @@ impl GpuVectors {
     ) -> Result<TransformedVector> {
         let rows = u32::try_from(vector.rows).map_err(|_| no_memory())?;
         let transforms = &self.gpu().words.transforms;
-        let planned = self.with_evictions(|| transforms.plan(field, plan, rows))?;
+        let planned = self.with_evictions(|| Ok(transforms.plan(field, plan, rows)?))?;
         let check = is_checked.then(|| TransformCheck::new(field, plan));
         let before =
             check.as_ref().map(|check| check.values(self, &vector, &check.input)).transpose()?;
@@ -73,7 +73,8 @@ impl GpuVectors {
     ) -> Result<TransformedVector> {
         let rows = u32::try_from(a.rows).map_err(|_| no_memory())?;
         let transforms = &self.gpu().words.transforms;
-        let plan = self.with_evictions(|| transforms.plan_product(field, lg_n, coset, rows))?;
+        let plan =
+            self.with_evictions(|| Ok(transforms.plan_product(field, lg_n, coset, rows)?))?;
         let memory = plan.needs(b.is_none()).map(|is_needed| {
             is_needed.then(|| self.zeros(a.field(), a.rows, 1 << lg_n)).transpose()
         });
@@ -122,7 +123,8 @@ impl GpuVectors {
         extension: ExtensionField,
         point: &Extension,
     ) -> Result<Zeroizing<Vec<Extension>>> {
-        let (stream, evaluator) = (&self.stream, &self.kernels31().evaluator);
+        let stream = &self.stream;
+        let evaluator = &self.kernels31().evaluator;
         let &PolynomialRows { lg_reversed, ref values } = rows;
         let rows = EvaluatedRows { words: vector.words()?, rows: vector.rows, lg_reversed };
         let sums = match values {
@@ -133,7 +135,8 @@ impl GpuVectors {
         };
         let bytes = self.read(sums.all())?;
         let sums = bytes.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
-        let (field, p) = (extension.base, u64::from(extension.base.modulus()));
+        let field = extension.base;
+        let p = u64::from(extension.base.modulus());
         let words = sums.map(|sum| {
             let word = field.montgomery_element((sum % p) as u32);
             word.expect("a remainder is below the modulus")

@@ -11,7 +11,7 @@ use crate::{
         ComputedMsm, EngineModel, JobControl, add_stages,
         cuda::{CudaEngine, GpuVector, GpuVectors, RefusedElement, elapsed},
     },
-    error::{Error, FieldProblem, Limit, Result},
+    error::{Error, FieldPath, FieldProblem, InputError, Limit, Result},
     exec::{ElementSink, RunOperands, RunReport, call::RunCall},
     ops::{
         gpu::{GpuContext, GpuValue, LaunchedStep, PendingSums},
@@ -53,7 +53,8 @@ impl LaunchedRun {
     ) -> Result<Box<Self>> {
         let gpu = GpuVectors::new(engine, operands.bases, control)?;
         let report = call.new_report(gpu.engine().description().kind, gpu.device_name());
-        let (next, values) = (call.next_from(0), call.program.ids().map(|_| None).collect());
+        let next = call.next_from(0);
+        let values = call.program.ids().map(|_| None).collect();
         let (timed, uploaded) = Default::default();
         Ok(Box::new(Self { call, next, values, timed, uploaded, report, gpu }))
     }
@@ -62,11 +63,11 @@ impl LaunchedRun {
     /// False if there are neither. Returns true without launching a step if `control` yields and
     /// work of the last step, or of another job, is still on the GPU after about a millisecond.
     ///
-    /// Errors: `Step` for the element that a run on the host would refuse; those of the engine.
+    /// Errors: `Invalid` for the element that a run on the host would refuse; those of the engine.
     pub fn advance(&mut self, operands: &RunOperands<'_>, control: &JobControl) -> Result<bool> {
         let is_launched = match self.launch_next(operands, control) {
             // An earlier step may have decoded a refused element.
-            Err(error @ Error::Step { .. }) => {
+            Err(error @ Error::Input(InputError::Invalid { path: FieldPath::Step(_), .. })) => {
                 self.check_uploads()?;
                 return Err(error);
             }
@@ -75,7 +76,7 @@ impl LaunchedRun {
         Ok(is_launched || self.report_early_sums(operands, control)?)
     }
 
-    /// Errors: `Step` for the first element of an uploaded input that is not canonical.
+    /// Errors: `Invalid` for the first element of an uploaded input that is not canonical.
     fn check_uploads(&self) -> Result<()> {
         let Some(RefusedElement { upload, index }) = self.gpu.first_refused()? else {
             return Ok(());
@@ -222,7 +223,8 @@ impl LaunchedRun {
     }
 
     fn launch(&mut self, id: ValueId, operands: &RunOperands<'_>) -> Result<LaunchedStep> {
-        let (call, values) = (&self.call, &mut self.values);
+        let call = &self.call;
+        let values = &mut self.values;
         let missing = || Error::Internal("a value is missing".into());
         let mut inputs = Vec::new();
         // An MSM of an input that no step decodes reads the elements instead.
@@ -256,7 +258,8 @@ impl LaunchedRun {
 
     /// Waits for all steps and delivers the outputs.
     ///
-    /// Errors: `Step` for an element of an input that is not canonical; `Corrupt` if a check fails.
+    /// Errors: `Invalid` for an element of an input that is not canonical; `Corrupt` if a check
+    /// fails.
     pub fn finish(
         mut self: Box<Self>,
         operands: &RunOperands<'_>,

@@ -130,7 +130,8 @@ impl Executor for GpuExecutor {
         let on_host = self.host.prepare(call.clone());
         let engine = self.engine.clone();
         let plan = ProgramPlan::on_gpu(&call, engine.model());
-        let (time_on_host_max, phase) = (Duration::MAX, GpuPhase::Waiting(0));
+        let time_on_host_max = Duration::MAX;
+        let phase = GpuPhase::Waiting(0);
         Box::new(GpuRun { engine, call, on_host, plan, time_on_host_max, phase })
     }
 

@@ -26,7 +26,9 @@ impl GpuArithmetic for FrField {
         inputs: &[&GpuVector],
     ) -> Result<()> {
         use PointwiseOperation as Kind;
-        let (kernels, stream, out) = (gpu.kernels(), &gpu.stream, out.fr_elements()?);
+        let kernels = gpu.kernels();
+        let stream = &gpu.stream;
+        let out = out.fr_elements()?;
         let inputs = inputs.iter().map(|vector| vector.fr_elements());
         match (operation, inputs.collect::<Result<Vec<_>>>()?.as_slice()) {
             (Kind::Add, &[a, b]) => kernels.add(stream, out, a, b)?,
@@ -70,7 +72,8 @@ impl GpuArithmetic for FrField {
         coefficients: &GpuVector,
         point: Fr,
     ) -> Result<()> {
-        let (values, coefficients) = (out.fr_elements()?, coefficients.fr_elements()?);
+        let values = out.fr_elements()?;
+        let coefficients = coefficients.fr_elements()?;
         Ok(gpu.kernels().evaluate(&gpu.stream, values, coefficients, point)?)
     }
 }
@@ -114,7 +117,8 @@ impl GpuField for FrField {
         };
         let left = transformed(a)?;
         let right = b.map(transformed).transpose()?;
-        let (out, right) = (left.fr_elements()?, right.as_ref().unwrap_or(&left).fr_elements()?);
+        let out = left.fr_elements()?;
+        let right = right.as_ref().unwrap_or(&left).fr_elements()?;
         gpu.kernels().multiply(&gpu.stream, out, out, right)?;
         gpu.transform(&inverse, left, false)
     }

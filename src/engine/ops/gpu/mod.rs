@@ -72,7 +72,8 @@ pub trait GpuStep {
 
 impl From<Arc<GpuVector>> for LaunchedStep {
     fn from(vector: Arc<GpuVector>) -> Self {
-        let (value, method) = (GpuValue::Vector(vector), String::new());
+        let value = GpuValue::Vector(vector);
+        let method = String::new();
         Self { value, method, is_checked: false }
     }
 }

@@ -9,8 +9,9 @@ use super::{
 use crate::{
     buffer::{ByteSource, SharedPiece, Shifted, SourceSlices},
     curve::{FrField, layout, scalars::ScalarEncoding},
-    engines::{ElementNames, EncodedScalars, JobControl},
+    engines::{EncodedScalars, JobControl},
     error::{Error, Result},
+    program::InputSpec,
 };
 
 /// A vector that a step reads.
@@ -34,10 +35,9 @@ pub struct EncodedRows<'a> {
 
 /// A range of a row, as engines read it.
 pub struct RowRange<'a> {
-    encoding: ScalarEncoding,
-    reduce: bool,
-    count: usize,
-    names: ElementNames,
+    spec: InputSpec,
+    /// The number of the first element in its input.
+    first: u64,
     source: RowSource<'a>,
 }
 
@@ -84,27 +84,23 @@ impl HostArgument<'_> {
     ///
     /// Errors: `Internal` for rows over another field.
     pub fn range(&self, row: usize, range: Range<usize>) -> Result<RowRange<'_>> {
-        let names = |first: usize| ElementNames { field: "elements", first: first as u64 };
+        let count = range.len() as u64;
         let decoded = match self {
             Self::Owned(rows) => &FrField.rows(rows)?[row],
             Self::Borrowed(rows) => &FrField.rows(rows)?[row],
             Self::Encoded(EncodedRows { elements, length, .. }) => {
                 let first = row * length + range.start;
-                let start = (first * elements.encoding.width()) as u64;
+                let start = (first * elements.spec.encoding.width()) as u64;
                 return Ok(RowRange {
-                    encoding: elements.encoding,
-                    reduce: elements.reduce,
-                    count: range.len(),
-                    names: names(first),
+                    spec: InputSpec { count, ..elements.spec },
+                    first: first as u64,
                     source: RowSource::Encoded(Shifted { all: elements.source, start }),
                 });
             }
         };
         Ok(RowRange {
-            encoding: ScalarEncoding::Montgomery,
-            reduce: false,
-            count: range.len(),
-            names: names(range.start),
+            spec: InputSpec::new(ScalarEncoding::Montgomery, count),
+            first: range.start as u64,
             source: RowSource::Decoded(layout::fr_as_bytes(&decoded[range])),
         })
     }
@@ -112,8 +108,8 @@ impl HostArgument<'_> {
 
 impl RowRange<'_> {
     pub fn scalars(&self) -> EncodedScalars<'_> {
-        let &Self { encoding, reduce, count, names, ref source } = self;
-        EncodedScalars { encoding, reduce, count, names, source }
+        let &Self { spec, first, ref source } = self;
+        EncodedScalars { spec, first, source }
     }
 }
 

@@ -39,7 +39,8 @@ pub fn map_elements<F: HostField>(
     inputs: Vec<HostArgument<'_>>,
     element: impl Fn(ElementsAt<'_, F::Element>) -> F::Element + Sync,
 ) -> Result<Rows<F::Element>> {
-    let (mut out, mut borrowed) = (None, Vec::with_capacity(inputs.len()));
+    let mut out = None;
+    let mut borrowed = Vec::with_capacity(inputs.len());
     for input in inputs {
         borrowed.push(match input {
             HostArgument::Owned(rows) if out.is_none() => {

@@ -18,7 +18,9 @@ use crate::{
 impl HostStep for MsmStep {
     fn run(&self, inputs: Vec<HostArgument<'_>>, context: &HostContext<'_>) -> Result<HostResult> {
         let input = host::only(inputs)?;
-        let (engine, bases, rows) = (context.engine, context.bases()?, input.row_count());
+        let engine = context.engine;
+        let bases = context.bases()?;
+        let rows = input.row_count();
         let mut sums = match input {
             HostArgument::Encoded(_) => RowSums::of_adjacent_rows(engine, bases, rows)?,
             HostArgument::Owned(_) | HostArgument::Borrowed(_) => {

@@ -56,7 +56,9 @@ fn sum_encoded(
     encoded: EncodedRows<'_>,
     is_checked: bool,
 ) -> Result<LaunchedStep> {
-    let (engine, control, rows) = (gpu.engine(), gpu.control(), encoded.rows);
+    let engine = gpu.engine();
+    let control = gpu.control();
+    let rows = encoded.rows;
     let input = HostArgument::Encoded(encoded);
     let mut sums = RowSums::of_adjacent_rows(engine, bases, rows)?;
     while sums.absorb_next(&input, control)? {}
@@ -66,7 +68,8 @@ fn sum_encoded(
         let (factors, combined) = combined.into_run();
         Ok(PendingCheck { factors, combined })
     };
-    let (sums, check) = (sums.into_run(), is_checked.then(check).transpose()?);
+    let sums = sums.into_run();
+    let check = is_checked.then(check).transpose()?;
     let value = GpuValue::Sums(PendingSums::Running { sums, check });
     Ok(LaunchedStep { value, method: String::new(), is_checked })
 }

@@ -38,7 +38,8 @@ enum MsmPhase {
 impl MsmInPieces {
     pub fn new(spec: PiecesSpec) -> Self {
         let PiecesSpec { input, is_checked, engine } = spec;
-        let (phase, verify_time) = (MsmPhase::Idle, Duration::ZERO);
+        let phase = MsmPhase::Idle;
+        let verify_time = Duration::ZERO;
         Self { input, is_checked, engine, phase, verify_time }
     }
 

@@ -42,7 +42,8 @@ struct RowPieces {
 
 impl RowSums {
     pub fn new(engine: &dyn MsmNttEngine, bases: &Bases, rows: usize) -> Result<Self> {
-        let (run, pieces) = (engine.msm(bases.clone(), rows)?, RowPieces::new(engine, bases));
+        let run = engine.msm(bases.clone(), rows)?;
+        let pieces = RowPieces::new(engine, bases);
         Ok(Self { run, pieces, rows_at_once: 1, next: 0, rows })
     }
 
@@ -72,9 +73,11 @@ impl RowSums {
 
     /// Passes the next piece. False if it was the last one.
     pub fn absorb_next(&mut self, input: &HostArgument<'_>, control: &JobControl) -> Result<bool> {
-        let (elements, row_length) = (self.next_elements(), self.pieces.row_length);
+        let elements = self.next_elements();
+        let row_length = self.pieces.row_length;
         if !elements.is_empty() {
-            let (row, first) = (elements.start / row_length, elements.start % row_length);
+            let row = elements.start / row_length;
+            let first = elements.start % row_length;
             let scalars = input.range(row, first..first + elements.len())?;
             self.run.absorb(row, first, &scalars.scalars(), control)?;
         }
@@ -101,7 +104,8 @@ impl RowSums {
 impl CombinedSums {
     pub fn new(engine: &dyn MsmNttEngine, bases: &Bases, rows: usize) -> Result<Self> {
         let factors = RandomCombination::draw(rows)?;
-        let (run, pieces) = (engine.msm(bases.clone(), 1)?, RowPieces::new(engine, bases));
+        let run = engine.msm(bases.clone(), 1)?;
+        let pieces = RowPieces::new(engine, bases);
         Ok(Self { factors, run, pieces, next: 0 })
     }
 

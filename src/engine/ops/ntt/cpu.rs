@@ -21,7 +21,8 @@ impl AnyFieldStep for NttStep {
         inputs: Vec<HostArgument<'_>>,
         context: &HostContext<'_>,
     ) -> Result<HostResult> {
-        let (input, n) = (host::only(inputs)?, 1 << self.plan.lg_n);
+        let input = host::only(inputs)?;
+        let n = 1 << self.plan.lg_n;
         let mut rows = match input.rows(field)?.iter().all(|row| row.len() == n) {
             true => input.into_rows(field, context.control)?,
             false => host::padded(input.rows(field)?, n, context.control)?,

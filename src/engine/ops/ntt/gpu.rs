@@ -18,7 +18,8 @@ impl AnyFieldGpuStep for NttStep {
         inputs: Vec<Arc<GpuVector>>,
         context: GpuContext<'_>,
     ) -> Result<LaunchedStep> {
-        let (n, is_checked) = (context.shape()?.length() as usize, context.is_checked);
+        let n = context.shape()?.length() as usize;
+        let is_checked = context.is_checked;
         // The transform overwrites its input.
         let input = match Arc::try_unwrap(only(inputs)?) {
             Ok(input) if input.row_length == n => input,

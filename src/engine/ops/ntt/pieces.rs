@@ -11,13 +11,13 @@ use crate::{
     buffer::Shifted,
     curve::{Fr, FrField},
     engines::{
-        CHECK_STAGE, ElementNames, EncodedScalars, EngineModel, JobControl, MsmNttEngine, NttPlan,
-        NttRows, StageTime, add_stages, long_rows,
+        CHECK_STAGE, EncodedScalars, EngineModel, JobControl, MsmNttEngine, NttPlan, NttRows,
+        StageTime, add_stages, long_rows,
     },
     error::{Error, Result},
     field::FieldId,
     ops::host::{self, ElementSink, PieceContext, PiecesDone, PiecesSpec, Rows, StepInPieces},
-    program::VectorShape,
+    program::{InputSpec, VectorShape},
     verify::verify_ntt,
 };
 
@@ -108,14 +108,19 @@ impl StepInPieces for NttInPieces {
     fn compute(&mut self, context: &PieceContext<'_>) -> Result<Option<PiecesDone>> {
         let ElementSink { encoding, sink } =
             context.sink.ok_or_else(|| Error::Internal("the step has no sink".into()))?;
-        let (rows, elements, input) = (self.next_rows(), self.next_elements(), context.input);
-        let start = (elements.start * input.encoding.width()) as u64;
+        let rows = self.next_rows();
+        let elements = self.next_elements();
+        let input = context.input;
+        let start = (elements.start * input.spec.encoding.width()) as u64;
         let source = Shifted { all: input.source, start };
-        let first = input.names.first + elements.start as u64;
-        let names = ElementNames { first, ..input.names };
-        let input = EncodedScalars { count: elements.len(), names, source: &source, ..input };
+        let input = EncodedScalars {
+            spec: InputSpec { count: elements.len() as u64, ..input.spec },
+            first: input.first + elements.start as u64,
+            source: &source,
+        };
         let output = Shifted { all: sink, start: ((rows.start as u64) << self.plan.lg_n) * 32 };
-        let (count, row_length) = (rows.len(), self.row_length());
+        let count = rows.len();
+        let row_length = self.row_length();
         let check_on_device = self.is_checked;
         let rows_of_piece =
             NttRows { input, count, row_length, encoding, output: &output, check_on_device };

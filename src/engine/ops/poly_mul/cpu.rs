@@ -127,7 +127,8 @@ impl HostStep for PolyMulStep {
         else {
             return Vec::new();
         };
-        let (field, rows) = (sizes.field, product.rows());
+        let field = sizes.field;
+        let rows = product.rows();
         let of_rows = |products: u64| types.products(products.saturating_mul(rows.into()));
         match sizes.transform().filter(|_| !is_short(&sizes)) {
             Some(ProductTransform { lg_n, .. }) => {
@@ -343,7 +344,8 @@ fn plans<F: HostField>(field: F, transform: ProductTransform) -> Result<[NttPlan
     let ProductTransform { lg_n, lg_coset } = transform;
     let root = |lg_order| field.root_of_unity(lg_order);
     let coset = lg_coset.map(|lg_order| root(lg_order).ok_or_else(|| internal("no such root")));
-    let (coset, reversed) = (coset.transpose()?, F::HAS_REVERSED_VALUES);
+    let coset = coset.transpose()?;
+    let reversed = F::HAS_REVERSED_VALUES;
     let plan =
         NttPlan { lg_n, inverse: false, coset, input_reversed: false, output_reversed: false };
     let inverse = NttPlan { inverse: true, input_reversed: reversed, ..plan };

@@ -49,7 +49,8 @@ impl PinnedChunks {
         let chunk_bytes = chunk_bytes.next_multiple_of(size_of::<u64>());
         let base = context.allocate_host(chunk_bytes * chunks)?;
         let idle = (0..chunks).map(|index| RingChunk { index, ..RingChunk::default() }).collect();
-        let (context, returned) = (context.clone(), Condvar::new());
+        let context = context.clone();
+        let returned = Condvar::new();
         Ok(Self { context, base, chunk_bytes, idle: Mutex::new(idle), returned })
     }
 
@@ -149,7 +150,9 @@ impl ChunkGuard<'_> {
 
     /// Starts the copy of the chunk's first `to.len()` bytes to the device.
     pub fn send(&mut self, stream: &Stream, to: DeviceSlice<'_, u8>) -> Result<(), DeviceFault> {
-        let (from, bytes, to) = (self.address(), to.len(), to.address(stream)?);
+        let from = self.address();
+        let bytes = to.len();
+        let to = to.address(stream)?;
         assert!(bytes <= self.home.chunk_bytes, "a copy fits in one chunk");
         // SAFETY: the chunk is not touched until the event recorded after the copy is reached, and
         // the slice's lease outlives all work on it.
@@ -164,7 +167,9 @@ impl ChunkGuard<'_> {
         stream: &Stream,
         from: DeviceSlice<'_, u8>,
     ) -> Result<(), DeviceFault> {
-        let (to, bytes, from) = (self.address(), from.len(), from.address(stream)?);
+        let to = self.address();
+        let bytes = from.len();
+        let from = from.address(stream)?;
         assert!(bytes <= self.home.chunk_bytes, "a copy fits in one chunk");
         if self.chunk.used > bytes {
             self.wipe();

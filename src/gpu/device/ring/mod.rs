@@ -90,7 +90,8 @@ impl StagingRing {
         finish: impl Fn(&mut ChunkGuard<'_>),
     ) -> Result<(), E> {
         let mut receive = || -> Result<(), E> {
-            let (mut under_way, mut started) = (VecDeque::new(), 0);
+            let mut under_way = VecDeque::new();
+            let mut started = 0;
             while started < from.len() || !under_way.is_empty() {
                 let is_full = under_way.len() == self.chunks_per_copy_max;
                 let chunk = if started == from.len() || is_full {
@@ -232,7 +233,8 @@ impl RingUpload<'_> {
         if let Some(session) = self.session {
             session.count_staged(bytes);
         }
-        let (chunk_bytes, mut sent) = (self.ring.chunk_bytes(), 0);
+        let chunk_bytes = self.ring.chunk_bytes();
+        let mut sent = 0;
         while sent < bytes {
             let mut left = bytes - sent;
             let count_max = chunks_max.min(left.div_ceil(chunk_bytes));

@@ -23,7 +23,10 @@ pub(super) fn test(device: &SelfTestDevice<'_>, module: &KernelModule) -> Result
     let column = |f: &dyn Fn(usize) -> u32| device.upload(&(0..n).map(f).collect::<Vec<_>>());
     let edge = |i: usize, operand: u32| EDGES[i / EDGES.len().pow(operand) % EDGES.len()];
     let [a, b, c] = [0, 1, 2].map(|operand| column(&|i| edge(i, operand)));
-    let (a, b, c, shifts) = (a?, b?, c?, column(&|i| i as u32 % 32)?);
+    let a = a?;
+    let b = b?;
+    let c = c?;
+    let shifts = column(&|i| i as u32 % 32)?;
     let expected: Vec<_> = (0..n)
         .flat_map(|i| {
             let [a, b, c] = [0, 1, 2].map(|operand| u64::from(edge(i, operand)));
@@ -44,7 +47,8 @@ fn words(a: u64, b: u64, c: u64, shift: u32) -> impl Iterator<Item = u32> {
         [a + b, second, c + a + carry(second)]
     };
     let differences = {
-        let (first, borrow) = (a.wrapping_sub(b), |wide: u64| wide >> 63);
+        let first = a.wrapping_sub(b);
+        let borrow = |wide: u64| wide >> 63;
         let second = b.wrapping_sub(c).wrapping_sub(borrow(first));
         [first, second, c.wrapping_sub(a).wrapping_sub(borrow(second))]
     };

@@ -25,7 +25,8 @@ impl TreeBlocks {
     pub fn of(group: Group, limits: &DeviceLimits) -> Option<Self> {
         let scratch_coordinates = PerGroup { g1: 3, g2: 1 }.of(group);
         let block = Self::block(group);
-        let (blocks, threads) = (limits.multiprocessors, block.threads);
+        let blocks = limits.multiprocessors;
+        let threads = block.threads;
         limits.fits(block).then_some(Self { blocks, threads, scratch_coordinates })
     }
 

@@ -146,7 +146,8 @@ impl GroupKernels {
         is_pdl: bool,
     ) -> Result<Self, DeviceFault> {
         let named = |stage: &str| format!("{}_balanced_{stage}", group.name());
-        let (share, block) = (SerialSumBlocks::of(group).block, BlockShape::threads);
+        let share = SerialSumBlocks::of(group).block;
+        let block = BlockShape::threads;
         let team = block(TEAM_BLOCK_THREADS);
         let load_buckets = |stage, threads| -> Result<WriteBucketsKernel, DeviceFault> {
             load_kernel(balanced, is_pdl, &named(stage), block(threads))

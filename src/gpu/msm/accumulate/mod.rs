@@ -99,7 +99,8 @@ impl Accumulator {
         workspace: DeviceSlice<'_, u8>,
     ) -> Result<(), DeviceFault> {
         self.launch_listing(stream, shape, sorted, buckets, workspace)?;
-        let (held, count) = (held_index(shape, buckets)?, shape.buckets);
+        let held = held_index(shape, buckets)?;
+        let count = shape.buckets;
         let layout = match AccumulateMethod::of(shape, &self.limits) {
             AccumulateMethod::WholeBuckets(plan) => {
                 let kernels = &self.whole_bucket_kernels;
@@ -158,7 +159,8 @@ impl Accumulator {
         {
             return Err(fault("the spans of references or starts are too short"));
         }
-        let (held, count) = (held_index(shape, buckets)?, shape.buckets);
+        let held = held_index(shape, buckets)?;
+        let count = shape.buckets;
         let method = AccumulateMethod::of(shape, &self.limits);
         let AccumulateMethod::TreeAndShares(layout) = method else { return Ok(()) };
         let kernels = self.kernels(&layout);
@@ -199,7 +201,8 @@ impl GroupKernels {
                 kernel.launch(stream, tree.batch.blocks, given)?;
             }
         }
-        let (shares, share_min) = (layout.units[0], shape.balance.share_references_min.max(1));
+        let shares = layout.units[0];
+        let share_min = shape.balance.share_references_min.max(1);
         let given = (sums, heads, tails, states, tree_levels, list, first_sum, shares, share_min);
         self.share.launch(stream, shares.div_ceil(self.share_threads), given)?;
         let given = (sums, heads, tails, states, tree_levels, list, shares, share_min);

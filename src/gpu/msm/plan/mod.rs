@@ -1,10 +1,8 @@
 //! Splits an MSM into passes. Pure: numbers in, numbers out.
 
-mod display;
 mod duration;
 mod kernels;
 mod resident;
-mod streaming;
 mod thresholds;
 mod window_choice;
 
@@ -13,9 +11,12 @@ pub use resident::{BaseMemory, ResidentPlan, TableStage};
 pub use thresholds::SplitThresholds;
 pub use window_choice::MsmSize;
 
-use std::ops::Range;
+use std::{
+    fmt::{self, Display, Formatter},
+    ops::Range,
+};
 
-use self::thresholds::BUCKETS_MAX;
+use self::thresholds::{BUCKETS_MAX, STREAMED_SCALARS_MIN};
 use super::{
     Recoding,
     accumulate::{AccumulateShape, AccumulateTuning},
@@ -99,8 +100,11 @@ impl MsmPassPlan {
         budget: MsmBudget,
         thresholds: SplitThresholds,
     ) -> Option<Self> {
-        let (limits, sets, streamed) = (budget.limits, windows.sets(), false);
-        let (vectors, points) = (job.vectors, job.n.max(1));
+        let limits = budget.limits;
+        let sets = windows.sets();
+        let streamed = false;
+        let vectors = job.vectors;
+        let points = job.n.max(1);
         let mut plan = Self { job, windows, limits, thresholds, vectors, sets, points, streamed };
         while !plan.fits(budget) {
             if !plan.halve_passes() {
@@ -196,6 +200,34 @@ impl MsmPassPlan {
         })
     }
 
+    /// Lets the caller choose the passes with [`MsmPassPlan::pass_over`], if there are enough
+    /// scalars and the plan is one pass over one vector. Returns whether it does.
+    pub fn enable_streaming(&mut self) -> bool {
+        let is_one_pass = self.points == self.job.n && self.sets == self.windows.sets();
+        self.streamed = self.job.n >= self.thresholds.streamed_scalars_min.max(1)
+            && self.job.vectors == 1
+            && is_one_pass
+            // Passes with few digits use another memory layout than the plan's.
+            && !self.sums_whole_buckets(&self.largest());
+        self.streamed
+    }
+
+    pub fn is_streaming(&self) -> bool {
+        self.streamed
+    }
+
+    /// Scales the cost of one more pass: 1 by default, less in proportion if
+    /// [`SplitThresholds`] lower the smallest MSM that is split.
+    pub fn pass_cost_scale(&self) -> f64 {
+        f64::from(self.thresholds.streamed_scalars_min.max(1)) / f64::from(STREAMED_SCALARS_MIN)
+    }
+
+    /// The pass over these points, for a plan with [`MsmPassPlan::is_streaming`]. Passes must
+    /// follow each other from the first point to the last.
+    pub fn pass_over(&self, points: Range<u32>) -> MsmPass {
+        MsmPass::of(0..1, 0..self.sets, points, self.job.n)
+    }
+
     fn sort(&self, pass: &MsmPass) -> Option<SortPlan> {
         let MsmPass { vectors, sets, points, .. } = pass;
         let shape = SortShape::new(self.windows, points.len() as u32, vectors.len() as u32)?;
@@ -225,7 +257,8 @@ impl MsmPassPlan {
     }
 
     fn accumulate(&self, pass: &MsmPass, digits: u64) -> AccumulateShape {
-        let (group, thresholds) = (self.job.group, &self.thresholds);
+        let group = self.job.group;
+        let thresholds = &self.thresholds;
         let mut balance = AccumulateTuning::of(group, digits as u32);
         balance.whole_bucket_references_max = thresholds.whole_bucket_digits_max;
         if let Some(additions_min) = thresholds.level_additions_min {
@@ -242,7 +275,8 @@ impl MsmPassPlan {
     }
 
     pub(super) fn reduce(&self, pass: &MsmPass) -> ReducePlan {
-        let (group, windows) = (self.job.group, &self.windows);
+        let group = self.job.group;
+        let windows = &self.windows;
         let first_shift = windows.set_shift(pass.sets.start);
         let shape = ReduceShape {
             group,
@@ -262,7 +296,8 @@ impl MsmPassPlan {
     pub fn layout(&self, pass: &MsmPass) -> Option<MsmPassLayout> {
         let sort = self.sort(pass)?;
         let digits = sort.shape.digits_max();
-        let (accumulate, reduce) = (self.accumulate(pass, digits), self.reduce(pass));
+        let accumulate = self.accumulate(pass, digits);
+        let reduce = self.reduce(pass);
         // The stages use the scratch region one after the other.
         let scratch =
             sort.bytes().max(accumulate.bytes(&self.limits)).max(reduce.workspace_bytes());
@@ -307,6 +342,31 @@ impl MsmPassPlan {
             let bytes = regions.add(reduce.output_bytes());
             PassOutput { pass, reduce, bytes }
         })
+    }
+}
+
+/// Prints the windows and tables, and bucket sets and passes if there are several.
+impl Display for MsmPassPlan {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let windows = &self.windows;
+        match windows {
+            Recoding::Fixed(fixed) => write!(f, "{} windows of {} bits", fixed.count, fixed.bits)?,
+            Recoding::Radix(radix) => {
+                let (factor, doublings) = (radix.factor, radix.doublings);
+                write!(f, "{} windows of radix {factor} x 2^{doublings}", radix.count)?
+            }
+            Recoding::Sliding(sliding) => write!(f, "sliding windows of {} bits", sliding.bits)?,
+        }
+        match (windows.tables(), windows.sets()) {
+            (1, _) => write!(f, ", no tables")?,
+            (tables, 1) => write!(f, ", {tables} tables")?,
+            (tables, sets) => write!(f, ", {tables} tables, {sets} bucket sets")?,
+        }
+        match self.passes().count() {
+            _ if self.streamed => write!(f, ", passes as scalars arrive"),
+            1 => Ok(()),
+            passes => write!(f, ", {passes} passes"),
+        }
     }
 }
 

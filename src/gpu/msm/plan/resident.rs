@@ -103,7 +103,9 @@ impl ResidentPlan {
         limits: DeviceLimits,
         memory: BaseMemory,
     ) -> Vec<TableStage> {
-        let (job, mut present, mut stages) = (MsmSize { group, n, vectors: 1 }, None, Vec::new());
+        let job = MsmSize { group, n, vectors: 1 };
+        let mut present = None;
+        let mut stages = Vec::new();
         // Bytes of the bases and tables, once they are on the device.
         let mut table_bytes = 0;
         for uses in [1, FIXED_TABLE_USES, SLIDING_USES] {

@@ -132,7 +132,8 @@ impl MsmSize {
     fn cost_ns(&self, windows: &Recoding, costs: &WindowCosts) -> f64 {
         let (mut digit, mut bucket) = (costs.digit, costs.bucket);
         let (n, vectors) = (f64::from(self.n), f64::from(self.vectors));
-        let (digits, set_buckets) = (n * windows.digits_mean(), f64::from(windows.buckets()));
+        let digits = n * windows.digits_mean();
+        let set_buckets = f64::from(windows.buckets());
         let all_digits = vectors * digits;
         if windows.is_sliding() {
             let SlidingCosts { few_digits, many_digits } = costs.sliding;

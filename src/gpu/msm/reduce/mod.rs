@@ -51,7 +51,8 @@ struct ReduceKernels {
 impl ReduceKernels {
     fn of(module: &KernelModule, group: Group) -> Result<Self, DeviceFault> {
         let name = |stage: &str| format!("{}_reduce_{stage}", group.name());
-        let (slices, sums) = (SerialSumBlocks::of(group).block, BlockShape::threads(SUM_THREADS));
+        let slices = SerialSumBlocks::of(group).block;
+        let sums = BlockShape::threads(SUM_THREADS);
         let slices_xyzz =
             || module.kernel(&name("slices_xyzz"), BlockShape::threads(slices.threads));
         Ok(Self {

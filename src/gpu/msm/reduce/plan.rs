@@ -100,7 +100,8 @@ fn add_rows_and_columns(
 /// A power of two of buckets uses the tuned lengths, powers of two themselves. Other counts use the
 /// split with the least time: the longest slice times the number of waves of threads.
 fn slices(shape: &ReduceShape, tuning: &ReduceTuning, points: u64) -> BucketMatrix {
-    let (lg_buckets, threads) = (shape.lg_buckets(), tuning.slice_threads);
+    let lg_buckets = shape.lg_buckets();
+    let threads = tuning.slice_threads;
     if shape.buckets.is_power_of_two() {
         let lg_length = points.ilog2().saturating_sub(threads.ilog2()).max(LG_SLICE_MIN);
         return BucketMatrix::in_slices(shape, lg_buckets / 2, 1 << lg_length);
@@ -165,7 +166,8 @@ mod tests {
 
     /// Each launch reads what the previous one wrote, and counts fit the kernels' words.
     fn check(plan: &ReducePlan) {
-        let (shape, mut left) = (&plan.shape, 0);
+        let shape = &plan.shape;
+        let mut left = 0;
         let all = u64::from(shape.set_count()) * u64::from(shape.buckets);
         for (i, step) in plan.steps.iter().enumerate() {
             match *step {
@@ -225,8 +227,8 @@ mod tests {
                         continue;
                     }
                     let shifts = (0..sets).collect();
-                    let (xyzz, weights) =
-                        (turn % 3 == 0, [BucketWeights::Consecutive, BucketWeights::Odd][turn % 2]);
+                    let xyzz = turn % 3 == 0;
+                    let weights = [BucketWeights::Consecutive, BucketWeights::Odd][turn % 2];
                     let shape = ReduceShape { group, vectors, shifts, buckets, weights, xyzz };
                     for multiprocessors in [1, 40, 132] {
                         let limits = DeviceLimits { multiprocessors, ..DeviceLimits::H200 };
@@ -242,7 +244,8 @@ mod tests {
 
     fn sliced(buckets: u32, sets: u32, multiprocessors: u32) -> Option<BucketMatrix> {
         let group = Group::G1;
-        let (shifts, weights) = ((0..sets).collect(), BucketWeights::Consecutive);
+        let shifts = (0..sets).collect();
+        let weights = BucketWeights::Consecutive;
         let shape = ReduceShape { group, vectors: 1, shifts, buckets, weights, xyzz: false };
         let limits = DeviceLimits { multiprocessors, ..DeviceLimits::H200 };
         match ReducePlan::new(&shape, &ReduceTuning::for_limits(&limits, group)).steps[0] {

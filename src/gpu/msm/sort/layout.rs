@@ -72,7 +72,8 @@ impl SortPlan {
     }
 
     pub fn with_path(shape: SortShape, capacity: SortCapacity, path: SortPath) -> Option<Self> {
-        let (buckets, vectors) = (shape.vector_buckets(), u64::from(shape.vectors));
+        let buckets = shape.vector_buckets();
+        let vectors = u64::from(shape.vectors);
         let digits = shape.digits_max();
         if buckets > BUCKETS_MAX || buckets * vectors > BUCKETS_ALL_MAX || digits >= DIGITS_MAX {
             return None;

@@ -144,8 +144,11 @@ impl Sorter {
             .filter(|_| fits)
             .ok_or_else(|| kernel_fault(MODULE, "spans are too short for the shape"))?;
         let SortedReferences { references, starts } = sorted;
-        let (word, narrow) = (shape.recoding_word(plan.low_bits), shape.narrow_mask());
-        let (n, vectors, lg_tile) = (shape.n, shape.vectors, self.capacity.tile.lg_digits);
+        let word = shape.recoding_word(plan.low_bits);
+        let narrow = shape.narrow_mask();
+        let n = shape.n;
+        let vectors = shape.vectors;
+        let lg_tile = self.capacity.tile.lg_digits;
         if matches!(plan.path, SortPath::Bins { .. }) || vectors > 1 {
             // Count digits, and plan the starts of bins and their tiles by prefix sums.
             let words = plan.cleared_words() as u32;

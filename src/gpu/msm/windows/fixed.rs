@@ -45,7 +45,8 @@ impl FixedWindows {
         }
         // `left` windows, fewer than all, may be narrower. Make whole sets narrower, from the last
         // but one down; as sets differ by at most one window, the last set has room for the rest.
-        let (mut narrow_mask, mut left) = (0_u64, count * bits - COVERED_BITS);
+        let mut narrow_mask = 0_u64;
+        let mut left = count * bits - COVERED_BITS;
         for set in (0..sets - 1).rev() {
             let members: u64 = (set..count).step_by(sets as usize).map(|j| 1 << j).sum();
             if members.count_ones() <= left {

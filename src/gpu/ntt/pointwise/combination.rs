@@ -56,7 +56,8 @@ impl LinearCombiner {
             let factor = |k: usize| terms.get(k).map_or([0; 4], |term| montgomery(term.factor));
             let [v0, v1, v2, v3, v4, v5, v6, v7] = std::array::from_fn(vector);
             let factors = std::array::from_fn(factor);
-            let (read, accumulate) = (terms.len() as u32, u32::from(i > 0));
+            let read = terms.len() as u32;
+            let accumulate = u32::from(i > 0);
             let arguments = (v0, v1, v2, v3, v4, v5, v6, v7, out, factors, count, read, accumulate);
             self.combination.launch(stream, element_grid(count)?, arguments)?;
         }

@@ -90,7 +90,8 @@ impl PolynomialEvaluator {
             taken += count;
             scratch.all().slice(taken - count, count).expect("the lease holds all elements")
         };
-        let (mut from, mut point) = (coefficients, point);
+        let mut from = coefficients;
+        let mut point = point;
         for (i, level) in levels.iter().enumerate() {
             let &EvaluationLevel { length, per_thread, chunks } = level;
             let weights = take(WEIGHTS);

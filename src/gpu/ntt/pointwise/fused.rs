@@ -100,6 +100,7 @@ fn ternary(
     out: DeviceVector<'_>,
     inputs: [DeviceVector<'_>; 3],
 ) -> Result<(), DeviceFault> {
-    let ([a, b, c], count) = (inputs, common_length(out, &inputs)?);
+    let [a, b, c] = inputs;
+    let count = common_length(out, &inputs)?;
     kernel.launch(stream, element_grid(count)?, (a, b, c, out, count))
 }

@@ -3,9 +3,9 @@
 //! run on a stream and never wait for the device.
 
 mod combination;
-mod division;
 mod evaluate;
 mod fused;
+mod scans;
 mod sparse;
 mod sparse_tasks;
 mod vectors;

@@ -53,7 +53,9 @@ impl SparseTaskBuilder {
     /// `row_ends` has the index after the last term of each row, counted from the first row of all.
     pub fn add_rows(&mut self, row_ends: &[u32]) {
         for &end in row_ends {
-            let (row, first, count) = (self.rows, self.terms, end - self.terms);
+            let row = self.rows;
+            let first = self.terms;
+            let count = end - self.terms;
             let is_long = count > TILE_ROW_MAX;
             if is_long || self.tile.count + count > TILE || self.tile.rows == TILE {
                 self.tasks.add_tile(self.tile);
@@ -87,7 +89,8 @@ impl SparseTasks {
         if row.count <= PIECE {
             return self.products.push(row);
         }
-        let (before, count) = (self.pieces as u32, row.count.div_ceil(PIECE));
+        let before = self.pieces as u32;
+        let count = row.count.div_ceil(PIECE);
         self.split_rows.push(RowTask { first: before, count, ..row });
         self.products.extend((0..count).map(|piece| {
             let done = piece * PIECE;
@@ -119,7 +122,8 @@ mod tests {
     /// The sums of a task list over rows of these lengths, if every term is 1.
     fn lengths_of(tasks: &SparseTasks, lengths: &[u32]) -> Vec<u32> {
         let ends = row_ends(lengths);
-        let (mut sums, mut pieces) = (vec![u32::MAX; lengths.len()], vec![0; tasks.pieces]);
+        let mut sums = vec![u32::MAX; lengths.len()];
+        let mut pieces = vec![0; tasks.pieces];
         for task in &tasks.products {
             let &RowTask { first, count, target, rows } = task;
             let rows = target as usize..(target + rows) as usize;

@@ -5,12 +5,12 @@ use ark_ff::Field;
 use super::{
     DeviceVector, ElementPtr, THREADS,
     combination::{LinearCombiner, LinearTerm},
-    common_length,
-    division::LinearDivider,
-    element_grid,
+    common_length, element_grid,
     evaluate::PolynomialEvaluator,
     fused::RowKernels,
-    grid, montgomery, shoup_multiples,
+    grid, montgomery,
+    scans::RowScans,
+    shoup_multiples,
     sparse::{DeviceMatrix, SparseMultiplier},
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
         BlockShape, DeviceArena, DeviceFault, DeviceLease, Gpu, GpuUnavailable, Kernel,
         KernelModule, Stream,
     },
-    error::{Error, FieldProblem, Result},
+    error::{FieldProblem, InputError},
     ntt::{
         elements::{DeviceFr, ELEMENT_BYTES},
         twiddles::square_times,
@@ -56,7 +56,7 @@ pub struct VectorKernels {
     powers: PowersKernel,
     invert: InvertKernel,
     evaluate: PolynomialEvaluator,
-    divide: LinearDivider,
+    scans: RowScans,
     combine: LinearCombiner,
     sparse: SparseMultiplier,
     pub rows: RowKernels,
@@ -76,9 +76,9 @@ impl VanishingPolynomial {
     /// On the coset of `generator` times the powers of a root of order 2^lg_n.
     ///
     /// Errors: `Invalid` if the coset is the domain itself, on which the polynomial is zero.
-    pub fn on_coset(lg_n: u32, generator: Fr) -> Result<Self> {
+    pub fn on_coset(lg_n: u32, generator: Fr) -> Result<Self, InputError> {
         let inverse = (square_times(generator, lg_n) - Fr::ONE).inverse();
-        let inverse = inverse.ok_or_else(|| Error::field("coset", FieldProblem::Zero))?;
+        let inverse = inverse.ok_or_else(|| InputError::field("coset", FieldProblem::Zero))?;
         Ok(Self { inverse })
     }
 }
@@ -103,7 +103,7 @@ impl VectorKernels {
             powers: module.kernel("fr_extend_powers", block).map_err(failed)?,
             invert,
             evaluate: PolynomialEvaluator::load(gpu, &module)?,
-            divide: LinearDivider::load(gpu)?,
+            scans: RowScans::load(gpu)?,
             combine: LinearCombiner::load(gpu)?,
             sparse: SparseMultiplier::load(gpu)?,
             rows: RowKernels::load(&module).map_err(failed)?,
@@ -249,7 +249,20 @@ impl VectorKernels {
         rows: usize,
         point: Fr,
     ) -> Result<(), DeviceFault> {
-        self.divide.run(stream, out, coefficients, rows, point)
+        self.scans.divide_by_linear(stream, out, coefficients, rows, point)
+    }
+
+    /// Makes each element of `out` the product of the elements of its row up to it.
+    ///
+    /// Shape and errors: like [`VectorKernels::divide_by_linear`].
+    pub fn prefix_products(
+        &self,
+        stream: &Stream,
+        out: DeviceVector<'_>,
+        elements: DeviceVector<'_>,
+        rows: usize,
+    ) -> Result<(), DeviceFault> {
+        self.scans.prefix_products(stream, out, elements, rows)
     }
 
     /// out\[i\] = the sum over `terms` of factor vector\[i\]: zeros without terms. More than eight

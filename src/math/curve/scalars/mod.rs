@@ -2,6 +2,7 @@
 
 mod decode;
 mod elements;
+mod notation;
 
 use ark_ff::{AdditiveGroup, Field, PrimeField};
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,7 @@ use zeroize::Zeroizing;
 
 pub use decode::{decode_fr, encode_fr};
 pub use elements::ElementCodec;
+pub use notation::Notation;
 
 use crate::{
     curve::{Fr, TWO_ADICITY},

@@ -30,7 +30,8 @@ impl Field31 {
     pub const fn new(prime: Prime31) -> Self {
         let p = prime.modulus();
         // Each step of Newton's method doubles the number of right bits; p is right in 3 bits.
-        let (mut p_inverse, mut step) = (p, 0);
+        let mut p_inverse = p;
+        let mut step = 0;
         while step < 4 {
             p_inverse = p_inverse.wrapping_mul(2_u32.wrapping_sub(p.wrapping_mul(p_inverse)));
             step += 1;
@@ -163,7 +164,8 @@ mod tests {
     #[test]
     fn roots_of_unity_have_their_order_and_come_from_the_smallest_generator() {
         for prime in Prime31::ALL {
-            let (field, lg_max) = (Field31::new(*prime), prime.two_adicity());
+            let field = Field31::new(*prime);
+            let lg_max = prime.two_adicity();
             assert_eq!((prime.modulus() - 1).trailing_zeros(), lg_max);
             assert!(field.root_of_unity(lg_max + 1).is_none());
             for lg_n in 1..=lg_max {
@@ -184,7 +186,8 @@ mod tests {
     }
 
     fn prime_factors(n: u32) -> Vec<u32> {
-        let (mut rest, mut factors) = (n, Vec::new());
+        let mut rest = n;
+        let mut factors = Vec::new();
         for factor in 2..=n {
             if rest == 1 {
                 break;

@@ -1,6 +1,6 @@
 //! What is wrong with a file of a matrix.
 
-use super::super::{limits::COLUMNS_MAX, problem::MatrixSizeError};
+use super::super::problem::{COLUMNS_MAX, MatrixSizeError};
 
 /// Why a file is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

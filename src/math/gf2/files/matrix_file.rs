@@ -3,9 +3,8 @@
 use super::{
     super::matrix::BitMatrix,
     error::{MatrixFileError, MatrixFilesError},
-    order::ColumnOrder,
     packed,
-    text::{self, SparseRows},
+    text::{self, ColumnOrder, SparseRows},
 };
 
 /// A file that was read.

@@ -13,11 +13,9 @@
 
 mod error;
 mod matrix_file;
-mod order;
 mod packed;
 mod text;
 
 pub use error::{MatrixFileError, MatrixFilesError};
 pub use matrix_file::{FileLayout, MatrixFile};
-pub use order::ColumnOrder;
-pub use text::write as write_text;
+pub use text::{ColumnOrder, write as write_text};

@@ -13,7 +13,8 @@ pub fn parse(file: &[u8]) -> Result<BitMatrix, MatrixFileError> {
     };
     let (rows, columns) = (number(8)?, number(16)?);
     let row_bytes = columns.div_ceil(64).saturating_mul(8);
-    let (body, got) = (&file[HEADER_BYTES..], file.len() as u64);
+    let body = &file[HEADER_BYTES..];
+    let got = file.len() as u64;
     let expected = rows.saturating_mul(row_bytes).saturating_add(HEADER_BYTES as u64);
     if expected != got {
         return Err(MatrixFileError::FileLength { expected, got });

@@ -1,12 +1,30 @@
-//! Rows as lists of columns.
+//! Rows as lists of columns, in either order.
 
 use std::fmt::Write;
 
 use super::{
-    super::{limits::COLUMNS_MAX, matrix::BitMatrix},
+    super::{matrix::BitMatrix, problem::COLUMNS_MAX},
     error::{MatrixFileError, MatrixTextProblem},
-    order::ColumnOrder,
 };
+
+/// The order of the columns of a row, from its leading column on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnOrder {
+    /// The leading column is the lowest.
+    Ascending,
+    /// The leading column is the highest.
+    Descending,
+}
+
+impl ColumnOrder {
+    /// Where a column is in a matrix with its leading columns lowest; also the reverse.
+    const fn place(self, column: usize, columns: usize) -> usize {
+        match self {
+            Self::Ascending => column,
+            Self::Descending => columns - 1 - column,
+        }
+    }
+}
 
 /// The columns of all rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -61,7 +79,8 @@ impl SparseRows {
     }
 
     fn push_line(&mut self, line: &[u8]) -> Result<(), (usize, MatrixTextProblem)> {
-        let (start, mut at) = (self.columns.len(), 0);
+        let start = self.columns.len();
+        let mut at = 0;
         while at < line.len() {
             if matches!(line[at], b' ' | b'\t') {
                 at += 1;
@@ -110,8 +129,8 @@ pub fn write(matrix: &BitMatrix, order: ColumnOrder) -> String {
     let mut text = String::new();
     for row in 0..matrix.rows() {
         for (at, place) in matrix.ones(row).enumerate() {
-            let (blank, column) =
-                (if at == 0 { "" } else { " " }, order.place(place, matrix.columns()));
+            let blank = if at == 0 { "" } else { " " };
+            let column = order.place(place, matrix.columns());
             write!(text, "{blank}{column}").expect("memory accepts all text");
         }
         text.push('\n');

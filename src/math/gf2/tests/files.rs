@@ -13,7 +13,8 @@ fn matrix(text: &str) -> BitMatrix {
 
 fn round_trip(bytes: &[u8]) -> Vec<u8> {
     let file = MatrixFile::parse(bytes).unwrap();
-    let (layout, writer) = (FileLayout::of(&file), file.writer());
+    let layout = FileLayout::of(&file);
+    let writer = file.writer();
     writer(&file.into_matrix(layout).unwrap(), layout.order)
 }
 

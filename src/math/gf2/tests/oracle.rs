@@ -54,7 +54,8 @@ pub fn reduce(pivots: &BoolRows, rows: &BoolRows) -> (BoolRows, Vec<bool>) {
 
 /// The reduced row echelon form and the rank.
 pub fn echelon(rows: &BoolRows, columns: usize) -> (BoolRows, usize) {
-    let (mut rows, mut rank) = (rows.clone(), 0);
+    let mut rows = rows.clone();
+    let mut rank = 0;
     for column in 0..columns {
         let Some(found) = (rank..rows.len()).find(|row| rows[*row][column]) else { continue };
         rows.swap(rank, found);

@@ -3,7 +3,7 @@
 use ark_ff::{BigInt, BigInteger, PrimeField};
 
 use super::{error::ProofFileError, reader::PartReader};
-use crate::client::Fr;
+use crate::curve::Fr;
 
 /// Bytes of an element.
 pub const ELEMENT_BYTES: usize = 32;

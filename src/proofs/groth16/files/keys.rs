@@ -111,7 +111,8 @@ impl<'a> PointReader<'a> {
         count: u64,
         validate: Validate,
     ) -> Result<Vec<A>> {
-        let (begin, compress) = (self.bytes.position(), self.compress);
+        let begin = self.bytes.position();
+        let compress = self.compress;
         let width = A::zero().serialized_size(compress);
         self.bytes.check_count(count, width)?;
         let encoded = self.bytes.take(count * width as u64)?;

@@ -12,7 +12,7 @@ use super::{
     sections::{ContainerFormat, FileSections, SectionKind, begin_file, begin_section},
 };
 use crate::{
-    client::Fr,
+    curve::Fr,
     formats::FileFormat,
     groth16::{ConstraintMatrices, Groth16Error},
 };
@@ -123,7 +123,8 @@ fn read_row(section: &mut PartReader<'_>, wires: u32) -> Result<Vec<(Fr, usize)>
         if wire >= wires {
             return Err(ProofFileError::NoSuchWire { wire, wires });
         }
-        let (position, wire) = (section.position(), wire as usize);
+        let position = section.position();
+        let wire = wire as usize;
         let coefficient = field::element(&section.array()?)
             .ok_or(ProofFileError::NotCanonical { wire, position })?;
         if !coefficient.is_zero() {

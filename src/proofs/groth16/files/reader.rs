@@ -41,7 +41,8 @@ impl<'a> PartReader<'a> {
     ///
     /// Errors: `Truncated`.
     pub fn check_count(&self, count: u64, width: usize) -> Result<()> {
-        let (needed, length) = (count.saturating_mul(width as u64), self.rest.len() as u64);
+        let needed = count.saturating_mul(width as u64);
+        let length = self.rest.len() as u64;
         let (part, position) = (self.part, self.position);
         match needed.checked_sub(length) {
             None | Some(0) => Ok(()),

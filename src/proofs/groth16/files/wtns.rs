@@ -9,7 +9,7 @@ use super::{
     field::{self, ELEMENT_BYTES, PRIME_BYTES},
     sections::{ContainerFormat, FileSections, SectionKind, begin_file, begin_section},
 };
-use crate::{client::Fr, formats::FileFormat};
+use crate::{curve::Fr, formats::FileFormat};
 
 const HEADER: SectionKind = SectionKind { number: 1, name: "header" };
 const VALUES: SectionKind = SectionKind { number: 2, name: "section of values" };

@@ -15,11 +15,8 @@ use tonic::{
 use tower::Service;
 
 use super::refusals::{RefusedAttempt, record_refusal, record_unknown_tenant};
-use crate::grpc::{connections::connection::Peer, state::ServerState};
-use crate::{
-    error::{CredentialProblem, Error},
-    wire::status_of,
-};
+use crate::error::{CredentialProblem, Error};
+use crate::grpc::{calls::status::status_of, connections::connection::Peer, state::ServerState};
 
 /// Path prefix of the calls that need no credentials: Kubernetes' probes have none.
 const OPEN_PATH_PREFIX: &str = "/grpc.health.v1.Health/";

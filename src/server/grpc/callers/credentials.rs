@@ -22,16 +22,14 @@ use tonic::codegen::http::{HeaderMap, header::AUTHORIZATION};
 use super::reload::{
     CredentialFileError, ReloadMode, Reloaded, entry_errors, read_text, warn_of_left_out,
 };
-use crate::grpc::{
-    connections::{
-        connection::Peer,
-        tls::{FileExpiry, LoadedTls, TlsFiles},
-    },
-    settings::{AuthSettings, JwtSettings, ProxySettings, ServerSettings},
+use crate::grpc::connections::{
+    connection::Peer,
+    tls::{FileExpiry, LoadedTls},
 };
 use crate::{
     error::CredentialProblem,
     identity::{Caller, JwtPolicy, JwtVerifier, TokenFile, is_valid_name},
+    settings::{AuthSettings, JwtSettings, ProxySettings, ServerSettings, TlsFiles},
     tenant::{Tenants, read_tenants},
 };
 
@@ -183,7 +181,8 @@ impl Credentials {
                 Ok(()) => ReloadMode::Always,
                 Err(_) => ReloadMode::IfChanged,
             };
-            let (credentials, (done, ended)) = (self.clone(), oneshot::channel());
+            let credentials = self.clone();
+            let (done, ended) = oneshot::channel();
             // Its own thread, since calls on a stalled disk may take all others.
             let reloading = thread::Builder::new().name("credentials".into()).spawn(move || {
                 credentials.reload(mode);

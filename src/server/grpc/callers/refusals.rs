@@ -39,7 +39,7 @@ impl<'a> RefusedAttempt<'a> {
 pub fn record_refusal(problem: CredentialProblem, attempt: &RefusedAttempt<'_>) {
     static WARNED: LogThrottle = LogThrottle::new();
     let &RefusedAttempt { what, request_id, remote } = attempt;
-    telemetry::count_refused_credentials(problem.reason());
+    telemetry::REFUSED_CREDENTIALS_TOTAL.with([problem.reason().text()]).increment(1);
     if let Some(suppressed) = WARNED.pass() {
         let remote = remote.map(tracing::field::display);
         tracing::warn!(%problem, remote, suppressed, "refused a caller without valid credentials");

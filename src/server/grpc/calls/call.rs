@@ -7,7 +7,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, metadata::MetadataMap};
 use tracing::{
     Instrument, debug_span,
     field::{Empty, display},
@@ -15,9 +15,8 @@ use tracing::{
 
 use super::{
     call_record::{CallName, CallRecord, JobRecorder},
-    priority,
     request_id::RequestId,
-    status::CallError,
+    status::{CallError, status_of},
 };
 use crate::grpc::{
     callers::call_origin::CallOrigin, connections::connection::Peer,
@@ -26,7 +25,7 @@ use crate::grpc::{
 use crate::{
     buffer::Quota,
     engine::JobControl,
-    error::{Error, Result},
+    error::{Error, FieldProblem, Result},
     identity::Caller,
     jobs::{
         AdmissionPermit, AdmittedJob, Budget, JobOwner, JobPermit, JobPriority, JobTicket,
@@ -35,7 +34,7 @@ use crate::{
     store::UploadOwner,
     telemetry::{self, AuditAction},
     tenant::Tenant,
-    wire::{decode::VectorUploadHeader, status_of},
+    wire::{PRIORITY_METADATA, decode::VectorUploadHeader},
 };
 
 /// Messages up to this many bytes may exceed the budgets, so that `GetInfo` works on a full server:
@@ -75,8 +74,10 @@ pub async fn run<M, T>(
 ) -> Result<Response<T>, Status> {
     let call = CallContext::new(state, &request).map_err(status_of)?;
     let mut record = CallRecord::new(op, call.name());
-    let (caller, RequestId { id, trace }) = (&call.caller.subject, &call.request_id);
-    let (tenant, request_id) = (&call.tenant.name, &**id);
+    let caller = &call.caller.subject;
+    let RequestId { id, trace } = &call.request_id;
+    let tenant = &call.tenant.name;
+    let request_id = &**id;
     let trace_id = trace.map(|parent| display(parent.trace_id));
     let span = debug_span!("call", op, %caller, %tenant, request_id, trace_id, outcome = Empty);
     #[cfg(feature = "otlp")]
@@ -88,7 +89,7 @@ pub async fn run<M, T>(
             None => work.await,
             Some(deadline) => tokio::time::timeout_at(deadline.into(), work)
                 .await
-                .unwrap_or_else(|_| Err(Error::Deadline.into())),
+                .unwrap_or_else(|_| Err(Error::DEADLINE.into())),
         };
         record.finish(result.as_ref().err());
         let mut answer = result.map(Response::new)?;
@@ -104,17 +105,19 @@ pub async fn run<M, T>(
 impl CallContext {
     fn new<T>(state: &Arc<ServerState>, request: &Request<T>) -> Result<Self> {
         let peer = Peer::of(request.extensions()).cloned();
-        let peer = peer.ok_or_else(|| Error::Internal("the connection has no peer".into()))?;
+        let peer = peer.ok_or_else(|| Error::internal("the connection has no peer"))?;
         let caller = request.extensions().get::<Caller>().cloned();
-        let caller = caller.ok_or_else(|| Error::Internal("the call has no caller".into()))?;
+        let caller = caller.ok_or_else(|| Error::internal("the call has no caller"))?;
         let request_id = request.extensions().get::<RequestId>().cloned();
-        let request_id = request_id.ok_or_else(|| Error::Internal("the call has no id".into()))?;
+        let request_id = request_id.ok_or_else(|| Error::internal("the call has no id"))?;
         let deadline = request.extensions().get::<Deadline>().map(|deadline| deadline.0);
         let tenant = request.extensions().get::<Arc<Tenant>>().cloned();
-        let tenant = tenant.ok_or_else(|| Error::Internal("the call has no tenant".into()))?;
+        let tenant = tenant.ok_or_else(|| Error::internal("the call has no tenant"))?;
         let tenant_budget = Budget::tenant(&tenant);
-        let priority = priority::of(request.metadata())?;
-        let (state, started, response) = (state.clone(), Instant::now(), Arc::default());
+        let priority = priority_of(request.metadata())?;
+        let state = state.clone();
+        let started = Instant::now();
+        let response = Arc::default();
         Ok(Self {
             state,
             started,
@@ -198,7 +201,8 @@ impl CallContext {
     }
 
     fn check_share(&self, bytes: u64, jobs: u64) -> Result<()> {
-        let (own, server) = (&self.tenant_budget, &self.state.budget);
+        let own = &self.tenant_budget;
+        let server = &self.state.budget;
         check_share(own, server, bytes, jobs, self.has_others())
     }
 
@@ -240,6 +244,14 @@ impl CallContext {
         Ok(JobPermit { _quotas, backlog, device_time })
     }
 
+    /// Accepts work that is charged when its time is known.
+    ///
+    /// Errors: `Exhausted` if the tenant has used up its device time.
+    pub fn check_debt(&self) -> Result<()> {
+        let paid = self.tenant.device_time.take(Duration::ZERO);
+        Ok(paid.map(drop).inspect_err(telemetry::count_refusal)?)
+    }
+
     /// Takes bytes for a message from the budgets, also while the server drains.
     ///
     /// Errors: `Exhausted`.
@@ -260,7 +272,7 @@ impl CallContext {
     /// Errors: `Exhausted`.
     pub fn admit_response(&self, bytes: u64) -> Result<()> {
         if bytes > SMALL_RESPONSE_BYTES {
-            let permits = || {
+            let permits = || -> Result<_> {
                 self.check_share(bytes, 0)?;
                 let unread = self.tenant.unread_bytes.acquire(bytes)?;
                 Ok((admit(&self.budgets(), bytes, 0)?, unread))
@@ -286,9 +298,8 @@ impl CallContext {
     ///
     /// Errors: `Exhausted` without `retry_after`.
     pub fn check_fits(&self, bytes: u64) -> Result<()> {
-        self.too_small_budget(bytes)
-            .map_or(Ok(()), |budget| budget.check_limit(bytes))
-            .inspect_err(telemetry::count_refusal)
+        let checked = self.too_small_budget(bytes).map(|budget| budget.check_limit(bytes));
+        Ok(checked.transpose().inspect_err(telemetry::count_refusal).map(drop)?)
     }
 
     /// The first budget that could not hold `bytes` if it were empty.
@@ -302,8 +313,20 @@ impl CallContext {
         if self.state.uploads.get(self.tenant.id, vector.id).is_ok() {
             Ok(0)
         } else {
-            vector.bytes()
+            Ok(vector.bytes()?)
         }
+    }
+}
+
+/// The priority that the metadata of a call names: `batch`, `normal` or `urgent`.
+///
+/// Errors: `Invalid` for another word.
+fn priority_of(metadata: &MetadataMap) -> Result<JobPriority> {
+    match metadata.get(PRIORITY_METADATA).map(|value| value.as_bytes()) {
+        None | Some(b"normal") => Ok(JobPriority::Normal),
+        Some(b"urgent") => Ok(JobPriority::Urgent),
+        Some(b"batch") => Ok(JobPriority::Batch),
+        Some(_) => Err(Error::field(PRIORITY_METADATA, FieldProblem::OutOfRange)),
     }
 }
 

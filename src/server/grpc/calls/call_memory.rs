@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     buffer::Quota,
-    error::{Error, Limit},
+    error::{EngineError as Error, Limit},
     jobs::{AdmissionPermit, charge},
 };
 

@@ -82,8 +82,11 @@ impl JobRecorder {
         receive_time: Duration,
     ) -> v1::Timing {
         let FinishedJob { output, timing } = finished;
-        let (report, run_time) = (&output.report, timing.run + output.computed_elsewhere);
-        telemetry::count_batched_job(output.batch_jobs);
+        let report = &output.report;
+        let run_time = timing.run + output.computed_elsewhere;
+        if output.batch_jobs > 1 {
+            telemetry::BATCHED_JOBS_TOTAL.add(1);
+        }
         let verify_time = report.verify_time;
         let timing = v1::Timing {
             receive_us: as_micros_u64(receive_time),
@@ -100,7 +103,7 @@ impl JobRecorder {
             ("send", timing.send_us),
         ];
         for (phase, spent_us) in phases {
-            telemetry::record_phase(op, phase, Duration::from_micros(spent_us));
+            telemetry::PHASE_SECONDS.with([op, phase]).record(Duration::from_micros(spent_us));
         }
         tracing::debug!(
             op,

@@ -16,7 +16,7 @@ use tonic::{
 };
 use tower::Service;
 
-use super::call::Deadline;
+use super::{call::Deadline, status::status_of};
 use crate::grpc::{
     connections::{connection::Peer, pace::MinRate},
     drain::TrackedBody,
@@ -28,13 +28,7 @@ use crate::grpc::{
     responses::transport_parts::{PartsCost, ResponsePermit, TransportParts},
     state::ServerState,
 };
-use crate::{
-    error::Error,
-    identity::Caller,
-    telemetry,
-    tenant::Tenant,
-    wire::{INSTANCE_HEADER, status_of},
-};
+use crate::{error::Error, identity::Caller, telemetry, tenant::Tenant, wire::INSTANCE_HEADER};
 
 /// The maximum time by which a handler's deadline precedes tonic's.
 const DEADLINE_MARGIN: Duration = Duration::from_millis(5);
@@ -100,7 +94,8 @@ where
         let is_proxied = request.extensions().get::<Caller>().is_some_and(Caller::is_proxied);
         let is_shared = is_proxied || self.state.settings.shared_connections;
         let connection = peer.filter(|_| !is_shared).map(|peer| peer.calls.clone());
-        let (state, charged) = (self.state.clone(), budgets.quotas.clone());
+        let state = self.state.clone();
+        let charged = budgets.quotas.clone();
         let until_sent = move |mut response: Response<Body>| {
             response.headers_mut().insert(INSTANCE_HEADER, state.instance.clone());
             let permit = response.extensions_mut().remove::<ResponsePermit>().or(reflection);
@@ -127,7 +122,7 @@ where
         // Between the handler's deadline and tonic's.
         let last = begun + (timeout - margin / 2);
         Box::pin(async move {
-            let late = |_| Ok(status_of(Error::Deadline).into_http());
+            let late = |_| Ok(status_of(Error::DEADLINE).into_http());
             timeout_at(last.into(), answer).await.unwrap_or_else(late).map(until_sent)
         })
     }

@@ -4,6 +4,5 @@ pub mod call;
 pub mod call_memory;
 pub mod call_record;
 pub mod deadline;
-pub mod priority;
 pub mod request_id;
 pub mod status;

@@ -1,13 +1,54 @@
 //! Why a call fails: an error of this server, or a status of the transport.
 
+use std::time::Duration;
+
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use crate::{
-    error::{Error, Reason},
+    error::{EngineError, Error, FieldPath, Reason},
     telemetry::CallOutcome,
-    wire::{code_of, status_of},
+    wire::{FieldViolation, code_of, input_status, refusal},
 };
+
+/// Retry delay for a draining server: enough for the client to reach another one.
+const DRAINING_RETRY: Duration = Duration::from_secs(1);
+
+/// Retry delay for bases that are still being loaded: a gigabyte takes about a second.
+const LOADING_RETRY: Duration = Duration::from_secs(2);
+
+/// Retry delay for a server that restarts because it lost a device.
+const RESTART_RETRY: Duration = Duration::from_secs(15);
+
+/// The status that answers a call with this error. All failed calls are answered through it.
+pub fn status_of(error: impl Into<Error>) -> Status {
+    let error = error.into();
+    let (reason, message) = (error.reason(), error.to_string());
+    match error {
+        Error::Engine(EngineError::Input(error)) => input_status(error),
+        // Internal details are for the log, not for the caller.
+        Error::Engine(EngineError::Internal(_)) => {
+            refusal(reason, "internal error: see the server's log", None, None)
+        }
+        Error::ProgramTooLarge { step, excess } => {
+            let (path, problem) = (FieldPath::Step(step).to_string(), excess.to_string());
+            refusal(reason, message, Some(FieldViolation { path, index: None, problem }), None)
+        }
+        other => refusal(reason, message, None, retry_after(&other)),
+    }
+}
+
+fn retry_after(error: &Error) -> Option<Duration> {
+    match error {
+        Error::Engine(EngineError::Exhausted { retry_after, .. }) => *retry_after,
+        Error::Engine(EngineError::DeviceLost) => Some(RESTART_RETRY),
+        Error::DeadlineTooEarly { retry_after, .. } => Some(*retry_after),
+        Error::Draining => Some(DRAINING_RETRY),
+        Error::Loading => Some(LOADING_RETRY),
+        Error::OtherServer => Some(Duration::ZERO),
+        _ => None,
+    }
+}
 
 #[derive(Debug)]
 pub enum CallError {
@@ -49,15 +90,9 @@ impl CallError {
     }
 }
 
-impl From<Error> for CallError {
-    fn from(error: Error) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl From<Status> for CallError {
-    fn from(status: Status) -> Self {
-        Self::Transport(status)
+impl<E: Into<Error>> From<E> for CallError {
+    fn from(error: E) -> Self {
+        Self::Refused(error.into())
     }
 }
 

@@ -1,11 +1,8 @@
 //! Estimates the memory and the time that a call of a program needs.
 
-use std::{
-    collections::HashSet,
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, time::Instant};
 
-use super::{program_call::find_program, run_outputs::unread_bytes};
+use super::{found_call::find_program, run_outputs::unread_bytes};
 use crate::grpc::{calls::call::CallContext, responses::response::as_micros_u64};
 use crate::{
     curve::{points::SumEncoding, scalars::ScalarEncoding},
@@ -18,7 +15,6 @@ use crate::{
         ExternalOperand, InputSpec, OutputKind, OutputSpec, StepKind, ValueId, ValueType,
         VectorShape,
     },
-    telemetry,
     wire::{decode::EstimateSpec, v1},
 };
 
@@ -27,11 +23,10 @@ use crate::{
 /// Errors: `NotFound` for the program; `Invalid` for an output that no step makes; `Exhausted` if
 /// the tenant has used up its device time.
 pub fn charged_estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateResponse> {
-    let device_time = &call.tenant.device_time;
-    device_time.take(Duration::ZERO).inspect_err(telemetry::count_refusal)?;
+    call.check_debt()?;
     let begun = Instant::now();
     let estimate = estimate(call, spec);
-    device_time.charge(begun.elapsed());
+    call.tenant.device_time.charge(begun.elapsed());
     estimate
 }
 
@@ -52,14 +47,10 @@ fn estimate(call: &CallContext, spec: EstimateSpec) -> Result<v1::EstimateRespon
     let point_bytes = outputs.iter().map(point_bytes).sum();
     let response_bytes = unread_bytes(&program, output_bytes, point_bytes);
     let input_bytes = program.operands(ExternalOperand::Input).map(|input| bytes(&input)).sum();
-    let inputs = program.operands(ExternalOperand::Input).map(|input| InputSpec {
-        encoding: match program.shape(input).map(VectorShape::field) {
-            Some(FieldId::Prime31(_)) => ScalarEncoding::Montgomery31,
-            Some(FieldId::Gf2) => ScalarEncoding::PackedBits64,
-            Some(FieldId::Integers) => ScalarEncoding::Limbs32,
-            Some(FieldId::Bls12381Fr) | None => ScalarEncoding::Montgomery,
-        },
-        count: program.shape(input).map_or(0, VectorShape::elements),
+    let inputs = program.operands(ExternalOperand::Input).map(|input| {
+        let field = program.shape(input).map_or(FieldId::Bls12381Fr, VectorShape::field);
+        let count = program.shape(input).map_or(0, VectorShape::elements);
+        InputSpec::new(ScalarEncoding::in_memory(field), count)
     });
     let inputs: Vec<_> = inputs.collect();
     let wanted = |value: &ValueId| OutputSpec {

@@ -2,9 +2,7 @@
 
 pub mod compute;
 pub mod estimate;
-pub mod msm;
-pub mod ntt;
-pub mod program_call;
+pub mod found_call;
 pub mod program_limits;
 pub mod run;
 pub mod run_outputs;

@@ -1,15 +1,17 @@
 //! What a server allows of a program: bytes and modelled time. A refusal names the step that takes
 //! most.
 
-use super::{program_call::FoundInput, run_outputs::vector_bytes};
+use super::{
+    found_call::{CallKind, FoundCall},
+    run_outputs::vector_bytes,
+};
 use crate::grpc::calls::call::CallContext;
 use crate::{
-    error::{FieldProblem, Result},
+    error::{Error, ProgramExcess, Result, StepField},
     exec::{ModelledTime, ProgramPlan},
     ops::OperationProgram,
-    program::{ExternalOperand, StepProblem, ValueId},
+    program::{ExternalOperand, StepKind, ValueId},
     telemetry,
-    wire::decode::RunOutput,
 };
 
 /// The memory that a call of a program takes.
@@ -23,18 +25,18 @@ pub struct BytesOfRun {
 impl BytesOfRun {
     pub fn new(
         call: &CallContext,
-        program: &OperationProgram,
+        found: &FoundCall,
         plan: &ProgramPlan,
-        inputs: &[FoundInput],
-        outputs: &[RunOutput],
         response_bytes: u64,
     ) -> Result<Self> {
-        let (mut total, mut of_steps) = (response_bytes, vec![0_u64; program.steps().len()]);
+        let FoundCall { program, inputs, outputs, .. } = found;
+        let mut total = response_bytes;
+        let mut of_steps = vec![0_u64; program.steps().len()];
         let mut add = |step: ValueId, bytes| {
             total = total.saturating_add(bytes);
             of_steps[step.index()] = of_steps[step.index()].saturating_add(bytes);
         };
-        add(plan.largest, plan.memory_bytes);
+        add(plan.largest, plan.memory_bytes.saturating_add(found.bases_bytes()));
         for (step, input) in program.operands(ExternalOperand::Input).zip(inputs) {
             add(step, input.unadmitted_bytes(call)?);
         }
@@ -46,12 +48,15 @@ impl BytesOfRun {
         Ok(Self { total, largest: larger.map_or(plan.largest, |(step, _)| step) })
     }
 
-    /// Refuses a call that fits in no empty budget, with its largest step.
-    pub fn check(&self, call: &CallContext, program: &OperationProgram) -> Result<()> {
+    /// Refuses a call that fits in no empty budget, with its largest step if it has several.
+    pub fn check(&self, call: &CallContext, found: &FoundCall) -> Result<()> {
         let &Self { total: got, largest } = self;
+        if found.kind != CallKind::Run {
+            return call.check_fits(got);
+        }
         let Some(budget) = call.too_small_budget(got) else { return Ok(()) };
         let (limit, max) = (budget.limit(), budget.max());
-        refuse(program, largest, FieldProblem::ProgramBytes { limit, max, got })
+        refuse(&found.program, largest, ProgramExcess::Bytes { limit, max, got })
     }
 }
 
@@ -66,11 +71,13 @@ pub fn check_time(
         return Ok(());
     }
     let (max_s, got_s) = (max.as_secs(), modelled.total.as_secs_f64().ceil() as u64);
-    refuse(program, modelled.longest, FieldProblem::ProgramTime { max_s, got_s })
+    refuse(program, modelled.longest, ProgramExcess::Time { max_s, got_s })
 }
 
-fn refuse(program: &OperationProgram, step: ValueId, problem: FieldProblem) -> Result<()> {
-    let refused = program.step_error(step, StepProblem::step(problem));
+fn refuse(program: &OperationProgram, step: ValueId, excess: ProgramExcess) -> Result<()> {
+    let operation = program.steps()[step.index()].name();
+    let step = StepField { step: step.0, operation, name: None };
+    let refused = Error::ProgramTooLarge { step, excess };
     telemetry::count_refusal(&refused);
     Err(refused)
 }

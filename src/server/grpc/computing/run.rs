@@ -1,13 +1,13 @@
-//! Run calls: turns a header into a job.
+//! Turns a call of a program into a job.
 
 use std::sync::Arc;
 
 use super::{
-    program_call::{FoundInput, FoundSource, find_bases, find_inputs, find_matrices, find_program},
+    found_call::{CallKind, FoundCall, FoundInput, FoundSource},
     program_limits::{BytesOfRun, check_time},
     run_outputs::{
-        CallOutputs, ReadSlice, StreamedOutputs, check_encodings, early_message, early_points,
-        output_spec, response_bytes,
+        CallOutputs, KeptOutputs, ReadSlice, StreamedOutputs, check_encodings, early_message,
+        early_points, output_spec, response_bytes,
     },
 };
 use crate::grpc::{
@@ -15,24 +15,21 @@ use crate::grpc::{
     objects::regions,
     requests::{
         receive::{PieceContent, UploadPiece},
-        streamed_uploads::{FoundRegion, StreamedUploads},
+        streamed_uploads::StreamedUploads,
     },
-    responses::{
-        early_messages::EarlyMessages,
-        result_stream::{ResultStream, SentVector},
-    },
+    responses::result_stream::{EarlyMessages, ResultStream, SentVector},
 };
 use crate::{
     buffer::{RegionSlice, UploadBuffer},
     error::{Error, FieldProblem, Result},
-    exec::{OutputWrites, start_run},
-    jobs::{InputPayload, JobBases, JobPermit, ProgramJob, ProgramJobInput, ProgramWork},
+    exec::{ModelledTime, OutputWrites, ProgramPlan, start_run},
+    jobs::{JobPermit, JobTicket, ProgramJob, ProgramOutput, ProgramWork},
     ops::OperationProgram,
-    program::{ExternalOperand, InputSpec, Liveness, ResultMemory, StepKind, ValueId, VectorShape},
+    program::{ExternalOperand, Liveness, ResultMemory, StepKind, ValueId, VectorShape},
     store::{UploadStreamGuard, UploadUseGuard},
     verify::Verification,
     wire::{
-        decode::{OutputDelivery, RunOutput, RunSpec, required},
+        decode::{OutputDelivery, RunOutput, required},
         v1::{self, run_request::Message},
     },
 };
@@ -46,69 +43,83 @@ pub struct AdmittedRun {
     upload_of_input: Vec<Option<usize>>,
     sent: Vec<SentVector>,
     early: Option<EarlyMessages<v1::RunResponse>>,
-    result: StreamedOutputs,
+    kept: Option<KeptOutputs>,
+    in_use: Vec<UploadUseGuard>,
+}
+
+/// A call whose job is queued. Dropping the ticket cancels it.
+pub struct SubmittedRun {
+    pub ticket: JobTicket<ProgramOutput>,
+    pub uploads: StreamedUploads,
+    pub verify: Verification,
+    /// The vectors to send.
+    pub sent: Vec<SentVector>,
+    pub early: Option<EarlyMessages<v1::RunResponse>>,
+    pub kept: Option<KeptOutputs>,
+    /// Keeps the vectors that the job reads.
+    pub in_use: Vec<UploadUseGuard>,
 }
 
 impl AdmittedRun {
-    /// Finds what the call names, checks it against the program, admits all bytes, and opens the
-    /// uploads.
+    /// Checks a call against its program, admits all bytes, and opens the uploads.
     ///
-    /// Errors: `NotFound`, `Step` (also if the modelled time is too long), `Item`, `Invalid`,
-    /// `Mismatch`, `UploadConflict`, `Exhausted`, `Draining`.
-    pub fn admit(call: &CallContext, spec: RunSpec) -> Result<Self> {
-        let (state, verify) = (&call.state, spec.verify);
-        let program = find_program(call, spec.program)?;
-        let bases = find_bases(call, &program)?;
-        let matrices = find_matrices(call, &program)?;
-        let mut inputs = find_inputs(call, &program, spec.inputs)?;
-        let given: Vec<_> = inputs.iter().map(FoundInput::spec).collect();
-        check_encodings(&program, &spec.outputs)?;
-        let wanted: Vec<_> = spec.outputs.iter().map(output_spec).collect();
+    /// Errors: `Invalid`, `ProgramTooLarge`, `UploadConflict`, `Exhausted`, `Draining`.
+    pub fn admit(call: &CallContext, mut found: FoundCall) -> Result<Self> {
+        let state = &call.state;
+        let verify = found.verify;
+        let program = found.program.clone();
+        let given: Vec<_> = found.inputs.iter().map(|input| input.spec).collect();
+        check_encodings(&program, &found.outputs)?;
+        let wanted: Vec<_> = found.outputs.iter().map(output_spec).collect();
         let executor = &*state.compute.executor;
         let mut run = start_run(executor, program.clone(), &given, &wanted, verify)?;
-        let response_bytes = response_bytes(call, &program, &spec.outputs)?;
-        let plan = run.plan();
-        let (working_bytes, modelled) = (plan.memory_bytes, plan.modelled);
-        let written = written_slices(call, &program, &spec.outputs);
-        mark_copies(&mut inputs, &written, verify, plan.writes);
-        let bytes = BytesOfRun::new(call, &program, plan, &inputs, &spec.outputs, response_bytes)?;
-        bytes.check(call, &program)?;
-        check_time(call, &program, modelled)?;
+        let response_bytes = response_bytes(call, &found)?;
+        let ProgramPlan { memory_bytes, modelled, writes, .. } = *run.plan();
+        let written = written_slices(call, &program, &found.outputs);
+        mark_copies(&mut found.inputs, &written, verify, writes);
+        BytesOfRun::new(call, &found, run.plan(), response_bytes)?.check(call, &found)?;
+        let total = modelled.total.saturating_add(found.check_time(&state.compute));
+        check_time(call, &program, ModelledTime { total, ..modelled })?;
         run.limit_time_on_host(state.settings.program_time_max);
         call.admit_response(response_bytes)?;
-        let permit = call.admit_job(working_bytes, modelled.total)?;
-        let in_regions = read_slices(&program, &inputs, &spec.outputs)?;
-        let outputs = CallOutputs::admit(call, &program, &in_regions, &spec.outputs)?;
+        let permit = call.admit_job(memory_bytes.saturating_add(found.bases_bytes()), total)?;
+        let FoundCall { kind, bases, matrices, inputs, outputs: wanted, .. } = found;
+        let in_regions = read_slices(&program, &inputs, &wanted)?;
+        let outputs = CallOutputs::admit(call, &program, &in_regions, &wanted)?;
         let mut uploads = StreamedUploads::new(call);
-        let mut opened = OpenedInputs::default();
+        let mut inputs_of_job = Vec::with_capacity(inputs.len());
+        let mut upload_of_input = Vec::with_capacity(inputs.len());
+        let mut in_use = Vec::new();
         for input in inputs {
-            opened.open(call, &mut uploads, input)?;
+            let opened = input.open(call, &mut uploads)?;
+            inputs_of_job.push(opened.job);
+            upload_of_input.push(opened.upload);
+            in_use.extend(opened.in_use);
         }
-        let (early_points, early) = early_points(&spec.outputs, verify).unzip();
+        let (early_points, early) = early_points(&wanted, verify).unzip();
         let early = early.map(|points| EarlyMessages { points, message: early_message });
         let lengths = program.ids().filter_map(|value| program.shape(value));
         let job = ProgramJob {
-            call: "run",
+            call: kind.name(),
             run,
-            inputs: opened.job,
-            input_field: None,
-            bases: bases.into_iter().map(JobBases::Checked).collect(),
+            inputs: inputs_of_job,
+            input_field: kind.input_field(),
+            bases,
             matrices,
             outputs: outputs.job,
             early_points,
             verify,
-            states_modelled_time: true,
+            states_modelled_time: kind == CallKind::Run,
             steps: program.steps().len(),
             row_length: lengths.map(VectorShape::length).max().unwrap_or(0),
         };
-        let result = StreamedOutputs {
-            state: state.clone(),
-            recorder: call.recorder(),
-            kept: outputs.kept,
-            _inputs_in_use: opened.in_use,
-        };
-        let (upload_of_input, sent) = (opened.upload_of_input, outputs.sent);
-        Ok(Self { job, permit, uploads, upload_of_input, sent, early, result })
+        let CallOutputs { sent, kept, .. } = outputs;
+        Ok(Self { job, permit, uploads, upload_of_input, sent, early, kept, in_use })
+    }
+
+    /// The payloads of the inputs.
+    pub fn payloads(&self) -> Vec<Arc<UploadBuffer>> {
+        self.job.inputs.iter().map(|input| input.payload.clone()).collect()
     }
 
     /// Errors: `Exhausted` if too many streams carry one of the uploads.
@@ -137,11 +148,25 @@ impl AdmittedRun {
     }
 
     /// Queues the job at once.
-    pub fn submit(self, call: &CallContext) -> ResultStream<StreamedOutputs> {
-        let Self { job, permit, uploads, sent, early, result, .. } = self;
+    pub fn submit(self, call: &CallContext) -> SubmittedRun {
+        let Self { job, permit, uploads, sent, early, kept, in_use, .. } = self;
         let verify = job.verify;
         let host = call.state.compute.clone();
         let ticket = call.submit(permit, |waker| ProgramWork::new(host, job, waker));
+        SubmittedRun { ticket, uploads, verify, sent, early, kept, in_use }
+    }
+}
+
+impl SubmittedRun {
+    /// The response of a Run call.
+    pub fn into_response(self, call: &CallContext) -> ResultStream<StreamedOutputs> {
+        let Self { ticket, uploads, verify, sent, early, kept, in_use } = self;
+        let result = StreamedOutputs {
+            state: call.state.clone(),
+            recorder: call.recorder(),
+            kept,
+            _inputs_in_use: in_use,
+        };
         ResultStream::new(call, result, verify, sent, uploads, ticket).with_early_messages(early)
     }
 }
@@ -152,7 +177,7 @@ fn read_slices(
     inputs: &[FoundInput],
     outputs: &[RunOutput],
 ) -> Result<Vec<ReadSlice>> {
-    if !inputs.iter().any(|input| input.region().is_some()) {
+    if !inputs.iter().any(|input| input.slice().is_some()) {
         return Ok(Vec::new());
     }
     let wanted: Vec<_> = outputs.iter().map(|output| output.value).collect();
@@ -162,7 +187,7 @@ fn read_slices(
     };
     let values = program.operands(ExternalOperand::Input).zip(inputs);
     let slices = values.filter_map(|(value, input)| {
-        let slice = &input.region()?.slice;
+        let slice = input.slice()?;
         let last_read = program.ids().filter(|id| reads(*id, value)).last().unwrap_or(value);
         Some(ReadSlice { slice: slice.clone(), last_read })
     });
@@ -192,60 +217,12 @@ fn mark_copies(
     writes: OutputWrites,
 ) {
     for input in inputs {
-        let Some(FoundRegion { slice, is_copied, .. }) = input.region_mut() else { continue };
+        let FoundSource::Region { slice, is_copied, .. } = &mut input.source else { continue };
         let spoils = |written: &RegionSlice| match writes {
             OutputWrites::AfterStep => false,
             OutputWrites::RowByRow => !written.is_same_or_apart(slice),
             OutputWrites::AnyTime => written.overlaps(slice),
         };
         *is_copied = verify != Verification::None || written.iter().any(spoils);
-    }
-}
-
-#[derive(Default)]
-struct OpenedInputs {
-    job: Vec<ProgramJobInput>,
-    upload_of_input: Vec<Option<usize>>,
-    in_use: Vec<UploadUseGuard>,
-}
-
-impl OpenedInputs {
-    fn open(
-        &mut self,
-        call: &CallContext,
-        uploads: &mut StreamedUploads,
-        input: FoundInput,
-    ) -> Result<()> {
-        let InputSpec { encoding, count } = input.spec();
-        let unadmitted = input.unadmitted_bytes(call)?;
-        let FoundInput { source, reduce } = input;
-        let (mut first, mut upload_index) = (0, None);
-        let pool = &call.state.inputs;
-        let InputPayload { payload, copy } = match source {
-            FoundSource::Inline { data, .. } => {
-                let permit = call.admit(unadmitted, 0)?;
-                let payload = Arc::new(UploadBuffer::from_bytes(pool, &data, permit)?);
-                InputPayload { payload, copy: None }
-            }
-            FoundSource::Region(region) => {
-                let copy = region.copy(call)?;
-                let payload = Arc::new(UploadBuffer::in_region(pool, region.slice));
-                InputPayload { payload, copy }
-            }
-            FoundSource::Stored { upload, offset, .. } => {
-                first = offset;
-                let payload = upload.upload().payload.clone();
-                self.in_use.push(upload);
-                InputPayload { payload, copy: None }
-            }
-            FoundSource::Streamed(vector) => {
-                let index = uploads.open(call, vector)?;
-                upload_index = Some(index);
-                uploads.payload(index)
-            }
-        };
-        self.upload_of_input.push(upload_index);
-        self.job.push(ProgramJobInput { payload, copy, encoding, reduce, first, count });
-        Ok(())
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use super::found_call::{CallKind, FoundCall};
 use crate::grpc::{
+    callers::call_origin::CallOrigin,
     calls::{call::CallContext, call_record::JobRecorder},
     objects::regions,
     responses::{
@@ -25,7 +27,7 @@ use crate::{
     telemetry,
     verify::Verification,
     wire::{
-        decode::{OutputDelivery, RunOutput, UploadId, VectorUploadHeader},
+        decode::{OutputDelivery, RunOutput, VectorUploadHeader},
         v1::{self, run_response::Message},
     },
 };
@@ -45,10 +47,21 @@ pub struct ReadSlice {
 }
 
 pub struct KeptOutputs {
-    vectors: KeptVectors,
-    /// Their ids.
-    ids: Vec<UploadId>,
+    reserved: KeptVectors,
+    vectors: Vec<VectorUploadHeader>,
     payloads: Vec<Arc<UploadBuffer>>,
+}
+
+impl KeptOutputs {
+    /// Stores the vectors. Returns their headers.
+    ///
+    /// Errors: `UploadConflict`.
+    pub fn keep(self, state: &ServerState, origin: &CallOrigin) -> Result<Vec<VectorUploadHeader>> {
+        let Self { reserved, vectors, payloads } = self;
+        state.uploads.keep(reserved, payloads)?;
+        vectors.iter().for_each(|vector| origin.audit_vector(&vector.id.0));
+        Ok(vectors)
+    }
 }
 
 pub fn output_spec(output: &RunOutput) -> OutputSpec {
@@ -94,8 +107,8 @@ pub fn vector_bytes(program: &OperationProgram, output: &RunOutput) -> u64 {
 /// Bytes of the report of a step, rounded up.
 const STEP_REPORT_BYTES: u64 = 128;
 
-/// Bytes that a response takes while nobody reads it: vectors of `sent_bytes` bytes, points, and a
-/// report of each step.
+/// Bytes that the response of a Run call takes while nobody reads it: vectors of `sent_bytes`
+/// bytes, points, and a report of each step.
 pub fn unread_bytes(program: &OperationProgram, sent_bytes: u64, point_bytes: u64) -> u64 {
     let report_bytes = program.steps().len() as u64 * STEP_REPORT_BYTES;
     bytes_of_chunks(sent_bytes) + bytes_of_message(point_bytes + report_bytes)
@@ -103,11 +116,8 @@ pub fn unread_bytes(program: &OperationProgram, sent_bytes: u64, point_bytes: u6
 
 /// Bytes that the response takes while nobody reads it. Checks that the points fit in the message
 /// with the result.
-pub fn response_bytes(
-    call: &CallContext,
-    program: &OperationProgram,
-    outputs: &[RunOutput],
-) -> Result<u64> {
+pub fn response_bytes(call: &CallContext, found: &FoundCall) -> Result<u64> {
+    let FoundCall { kind, program, outputs, .. } = found;
     let point_bytes = outputs.iter().map(|output| match program.value_type(output.value) {
         Some(ValueType::Points(points)) => match output.delivery {
             OutputDelivery::Points { encoding, .. } => {
@@ -117,8 +127,8 @@ pub fn response_bytes(
         },
         _ => 0,
     });
-    let (point_bytes, max) =
-        (point_bytes.sum::<u64>(), call.state.settings.message_payload_bytes_max);
+    let point_bytes = point_bytes.sum::<u64>();
+    let max = call.state.settings.message_payload_bytes_max;
     if point_bytes > max {
         return Err(Error::field("outputs", FieldProblem::TooLarge { max }));
     }
@@ -128,7 +138,13 @@ pub fn response_bytes(
     // Points that are sent early are sent twice.
     let has_early = outputs.iter().any(RunOutput::is_early);
     let early_bytes = if has_early { bytes_of_message(point_bytes) } else { 0 };
-    Ok(unread_bytes(program, sent, point_bytes) + early_bytes)
+    let unread = match kind {
+        CallKind::Run => unread_bytes(program, sent, point_bytes),
+        CallKind::Msm => bytes_of_message(point_bytes),
+        CallKind::Ntt => bytes_of_chunks(sent),
+        CallKind::NttInMessage => bytes_of_message(sent),
+    };
+    Ok(unread + early_bytes)
 }
 
 /// The outputs whose points are sent early, and what the job sends them to. Checked points are
@@ -185,7 +201,8 @@ impl CallOutputs {
                     }
                     written.push(slice.clone());
                     let payload = UploadBuffer::to_region(&call.state.results, slice);
-                    let (encoding, payload) = (vector.encoding, Arc::new(payload));
+                    let encoding = vector.encoding;
+                    let payload = Arc::new(payload);
                     ProgramJobOutput::Elements { encoding, payload }
                 }
                 OutputDelivery::Send(encoding) => {
@@ -205,8 +222,8 @@ impl CallOutputs {
         let kept = match vectors.is_empty() {
             true => None,
             false => Some(KeptOutputs {
-                ids: vectors.iter().map(|vector| vector.id).collect(),
-                vectors: call.state.uploads.reserve(call.upload_owner(), vectors)?,
+                reserved: call.state.uploads.reserve(call.upload_owner(), vectors.clone())?,
+                vectors,
                 payloads,
             }),
         };
@@ -229,11 +246,8 @@ impl StreamedResult for StreamedOutputs {
     const OP: &'static str = "run";
 
     fn conclude(&mut self) -> Result<()> {
-        if let Some(KeptOutputs { vectors, ids, payloads }) = self.kept.take() {
-            self.state.uploads.keep(vectors, payloads)?;
-            ids.iter().for_each(|id| self.recorder.origin.audit_vector(&id.0));
-        }
-        Ok(())
+        let kept = self.kept.take();
+        kept.map_or(Ok(()), |kept| kept.keep(&self.state, &self.recorder.origin).map(drop))
     }
 
     fn chunk(&self, output: u32, chunk: v1::Chunk) -> v1::RunResponse {

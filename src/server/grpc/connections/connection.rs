@@ -27,7 +27,7 @@ use super::{
     header_backlog::{BacklogGate, HeaderBacklog},
     header_blocks::{HeaderBlockLimit, ReceivedBlocks},
 };
-use crate::grpc::settings::ServerSettings;
+use crate::settings::ServerSettings;
 use crate::{
     buffer::{Quota, QuotaPermit},
     error::{CredentialProblem, Limit, Result as CallResult},
@@ -102,7 +102,8 @@ impl Peer {
             PeerOrigin::Unix { user } => (Some(user), None, false),
             PeerOrigin::Admin { user } => (Some(user), None, true),
         };
-        let (calls, tenants) = (ConnectionCalls::default(), Arc::default());
+        let calls = ConnectionCalls::default();
+        let tenants = Arc::default();
         let certificate = None;
         Self {
             budget,
@@ -190,7 +191,8 @@ impl<S> LimitedConnection<S> {
         let age_max = 2 * settings.connection_age_max;
         let timer = ConnectionTimer::new(peer.calls.clone(), settings.connection_idle_max, age_max);
         let header_blocks = HeaderBlockLimit::default();
-        let (gate, held) = (BacklogGate::new(peer.backlog.clone()), BytesMut::new());
+        let gate = BacklogGate::new(peer.backlog.clone());
+        let held = BytesMut::new();
         Self { socket, peer, preface, header_blocks, gate, held, timer, _permit: permit }
     }
 }

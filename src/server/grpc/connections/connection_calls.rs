@@ -39,7 +39,9 @@ pub struct ConnectionTimer {
 
 impl Default for ConnectionCalls {
     fn default() -> Self {
-        let (last_end, is_closed, connection) = (Instant::now(), false, None);
+        let last_end = Instant::now();
+        let is_closed = false;
+        let connection = None;
         Self(Arc::new(Mutex::new(CallCount { open: 0, last_end, is_closed, connection })))
     }
 }

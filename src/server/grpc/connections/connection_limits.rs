@@ -12,10 +12,10 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::grpc::settings::ServerSettings;
+use crate::settings::ServerSettings;
 use crate::{
     buffer::{Quota, QuotaPermit},
-    error::{Error, Limit, Result},
+    error::{EngineError as Error, EngineResult as Result, Limit},
     telemetry::network,
 };
 

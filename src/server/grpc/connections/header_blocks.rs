@@ -131,7 +131,9 @@ mod tests {
         let ended = of_stream(frame(CONTINUATION, END_HEADERS, 0), 3);
         let sent = [first, data, trailers, begun, ended, frame(6, 0, 8)].concat();
         for piece in [1, 8, 9, 10, sent.len()] {
-            let (mut limit, mut ends, mut noted) = (HeaderBlockLimit::default(), Vec::new(), 0);
+            let mut limit = HeaderBlockLimit::default();
+            let mut ends = Vec::new();
+            let mut noted = 0;
             for bytes in sent.chunks(piece) {
                 let mut rest = bytes;
                 while let ReceivedBlocks::Call { end } = limit.receive(rest) {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tokio_rustls::TlsAcceptor;
 
-use super::tls::{LoadedTls, TlsFiles};
+use super::tls::LoadedTls;
 use crate::grpc::callers::reload::{CredentialFileError, ReloadMode, Reloaded};
+use crate::settings::TlsFiles;
 use crate::telemetry::MetricsTls;
 
 /// The certificate of the listener for metrics, which reads it again when its files change. It is

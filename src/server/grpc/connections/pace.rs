@@ -5,8 +5,8 @@ use std::{pin::Pin, time::Duration};
 
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::error::{Error, Result};
-use crate::grpc::settings::ServerSettings;
+use crate::error::{EngineError, Result};
+use crate::settings::ServerSettings;
 
 /// A server whose timer fires later than this is slow itself, and gives the peer as much time.
 const LATENESS_MIN: Duration = Duration::from_millis(100);
@@ -172,8 +172,8 @@ impl SenderPace {
     }
 
     /// The refusal of a sender that is too slow.
-    pub fn error(&self) -> Error {
-        Error::Idle(self.pace.min.window)
+    pub fn error(&self) -> EngineError {
+        EngineError::Idle(self.pace.min.window)
     }
 }
 
@@ -247,7 +247,8 @@ mod tests {
     #[tokio::test]
     async fn time_that_a_sender_is_not_waited_for_does_not_count() {
         let mut pace = SenderPace::new(MIN);
-        let (mut now, due) = (pace.wait_began, pace.timer.deadline());
+        let mut now = pace.wait_began;
+        let due = pace.timer.deadline();
         for _ in 0..10 {
             now += SECOND / 2;
             pace.count_wait_at(now);

@@ -19,6 +19,7 @@ use zeroize::Zeroizing;
 use crate::{
     grpc::callers::reload::{CredentialFileError, entry_errors, warn_of_left_out},
     identity::first_expiry,
+    settings::TlsFiles,
 };
 
 /// Certificates that are renewed automatically are valid for longer, so one that expires sooner is
@@ -32,17 +33,6 @@ const CLIENT_CA: &str = "tls_client_ca";
 const HTTP_2: &[u8] = b"h2";
 /// The protocol of the listener for metrics.
 const HTTP_1: &[u8] = b"http/1.1";
-
-/// Files of the TCP listener's TLS, all PEM.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// The listener's certificate chain, leaf first.
-    pub certificate: PathBuf,
-    /// The leaf's key.
-    pub key: PathBuf,
-    /// Certificates of the authorities that sign client certificates; `None` to ask for none.
-    pub client_ca: Option<PathBuf>,
-}
 
 /// What the files of TLS hold.
 pub(in crate::grpc) struct LoadedTls {
@@ -185,7 +175,8 @@ struct ClientAuthorities {
 impl ClientAuthorities {
     /// Errors: the file cannot be parsed, or no certificate of it can be used.
     fn parse(pem: &[u8]) -> Result<Self, CredentialFileError> {
-        let (mut roots, mut left_out) = (RootCertStore::empty(), Vec::new());
+        let mut roots = RootCertStore::empty();
+        let mut left_out = Vec::new();
         let certificates = text::certificates(pem)
             .map_err(|problem| CredentialFileError::new(CLIENT_CA, problem))?;
         for (index, certificate) in certificates.into_iter().enumerate() {

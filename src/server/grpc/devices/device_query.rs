@@ -60,7 +60,7 @@ impl<T: Clone + Send + 'static> DeviceQuery<T> {
         let state = self.shared.clone();
         state.times.lock().begun = Some(Instant::now());
         let query = spawn_blocking(move || state.ask(&*executor, turn));
-        query.await.map_err(|_| Error::Internal("querying the devices panicked".into()))
+        query.await.map_err(|_| Error::internal("querying the devices panicked"))
     }
 
     /// Like [`Self::query`]; `None` if there is no answer within `wait`. While an earlier query has

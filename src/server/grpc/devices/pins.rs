@@ -128,7 +128,7 @@ impl PinTable {
     }
 
     fn limit_of(&self, device: u32) -> Result<&Arc<Quota>> {
-        let internal = || Error::Internal("there is no such device".into());
+        let internal = || Error::internal("there is no such device");
         self.limits.get(&device).ok_or_else(internal)
     }
 
@@ -142,7 +142,8 @@ impl PinTable {
         bytes: u64,
         has_others: bool,
     ) -> Result<()> {
-        let (device, mut pins) = (key.device, self.pins.lock());
+        let device = key.device;
+        let mut pins = self.pins.lock();
         let Room { limit, bytes: left } = self.smallest_room(&pins, tenant, device, has_others)?;
         if left < bytes {
             return Err(Error::PinRefused { limit, device, bytes, left });
@@ -206,7 +207,8 @@ mod tests {
 
     #[test]
     fn pins_take_part_of_each_device_and_return_it() {
-        let (pins, own) = (table(), tenant(0, u64::MAX));
+        let pins = table();
+        let own = tenant(0, u64::MAX);
         assert_eq!(pins.room(&own, 0, 500, false), Ok(500));
         assert_eq!(left(pins.room(&own, 0, 501, false)), (Limit::PinnedBases, 500));
         pins.insert(&own, key(&own, 1, 0), 300, false).unwrap();
@@ -225,7 +227,9 @@ mod tests {
 
     #[test]
     fn one_of_several_tenants_gets_half_of_a_device() {
-        let (pins, a, b) = (table(), tenant(1, u64::MAX), tenant(2, 600));
+        let pins = table();
+        let a = tenant(1, u64::MAX);
+        let b = tenant(2, 600);
         assert_eq!(left(pins.room(&a, 0, 251, true)), (Limit::PinnedBases, 250));
         pins.insert(&a, key(&a, 1, 0), 250, true).unwrap();
         assert_eq!(left(pins.room(&a, 0, 1, true)), (Limit::PinnedBases, 0));

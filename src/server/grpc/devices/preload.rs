@@ -19,7 +19,7 @@ pub async fn run(state: &Arc<ServerState>) {
     }
     if state.compute.executor.bases_devices().is_empty() {
         warn!("no GPU is used: no bases are preloaded");
-        return telemetry::preload_failures(state.preload.len());
+        return telemetry::PRELOAD_FAILURES.set(state.preload.len() as u64);
     }
     let mut failures = 0;
     for entry in &state.preload {
@@ -27,12 +27,13 @@ pub async fn run(state: &Arc<ServerState>) {
             return;
         }
         if let Err(error) = load(state, entry).await {
-            let (id, tenant) = (hex::encode(entry.id.0), &entry.tenant);
+            let id = hex::encode(entry.id.0);
+            let tenant = &entry.tenant;
             warn!(id, %tenant, %error, "bases cannot be preloaded");
             failures += 1;
         }
     }
-    telemetry::preload_failures(failures);
+    telemetry::PRELOAD_FAILURES.set(failures);
     info!(entries = state.preload.len(), failures, "bases are preloaded");
 }
 

@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn reads_entries_with_and_without_options() {
-        let (one, two) = ("01".repeat(32), "02".repeat(32));
+        let one = "01".repeat(32);
+        let two = "02".repeat(32);
         let text = format!(
             "# the ceremony\n[[bases]]\nid = \"{one}\"\n[[bases]]\nid = \"{two}\"\npin = true\n\
              tenant = \"team-1\"\ndevices = [0, 2]\n"

@@ -1,9 +1,6 @@
 //! Warms, pins, unpins and evicts bases on devices, for calls and for the server itself.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use tokio::task::spawn_blocking;
 use tracing::{info, warn};
@@ -16,7 +13,7 @@ use crate::grpc::{calls::call::CallContext, state::ServerState};
 use crate::{
     curve::points::Bases,
     engine::{DeviceResidency, JobControl, ResidencyChange},
-    error::{Error, FieldProblem, Result},
+    error::{EngineError, Error, FieldProblem, Result},
     jobs::{JobOwner, JobPriority, ResidencyJob},
     store::{ObjectData, StoredObject},
     telemetry,
@@ -55,9 +52,11 @@ impl TenantBases {
     /// Errors: those of the store.
     pub fn find(state: &Arc<ServerState>, tenant: &Arc<Tenant>, id: ObjectId) -> Result<Self> {
         let bases = state.objects.bases(tenant.id, id)?;
-        let (weight, priority) = (tenant.weight(), JobPriority::default());
+        let weight = tenant.weight();
+        let priority = JobPriority::default();
         let owner = JobOwner { tenant: tenant.id, weight, priority };
-        let (state, tenant) = (state.clone(), tenant.clone());
+        let state = state.clone();
+        let tenant = tenant.clone();
         Ok(Self { state, tenant, id, bases, owner, deadline: None, device_time: None })
     }
 
@@ -71,7 +70,8 @@ impl TenantBases {
             ResidencyChange::Warm { .. } | ResidencyChange::Pin { .. } => self.deadline,
             ResidencyChange::Unpin | ResidencyChange::Evict => None,
         };
-        let (host, bases) = (self.state.compute.clone(), self.bases.clone());
+        let host = self.state.compute.clone();
+        let bases = self.bases.clone();
         let device_time = self.device_time.clone();
         let job = ResidencyJob { host, bases, device, change, device_time };
         let ticket = self.state.scheduler.submit(self.owner, JobControl::new(deadline), |_| job);
@@ -116,7 +116,8 @@ impl TenantBases {
     }
 
     async fn pin(&self, device: u32) -> Result<DeviceResidency> {
-        let (pins, key) = (&self.state.pins, self.key(device));
+        let pins = &self.state.pins;
+        let key = self.key(device);
         if let Some(bytes_max) = pins.charged(key) {
             return self.run(device, ResidencyChange::Pin { bytes_max }).await;
         }
@@ -135,7 +136,7 @@ impl TenantBases {
     /// Ends the pin, if there is one, and makes a change that lets go of the bases.
     async fn unpin(&self, device: u32, change: ResidencyChange) -> Result<DeviceResidency> {
         let changed = self.run(device, change).await;
-        if matches!(changed, Ok(_) | Err(Error::DeviceLost)) {
+        if matches!(changed, Ok(_) | Err(Error::Engine(EngineError::DeviceLost))) {
             self.state.pins.remove(self.key(device));
         }
         changed
@@ -161,9 +162,7 @@ pub async fn set(call: &CallContext, spec: ResidencySpec) -> Result<Vec<DeviceRe
         false => devices,
     };
     let permit = call.admit(0, 1)?;
-    // A change is paid for afterwards, so there must be no debt.
-    let paid = call.tenant.device_time.take(Duration::ZERO);
-    paid.inspect_err(telemetry::count_refusal)?;
+    call.check_debt()?;
     bases.owner = call.owner();
     bases.deadline = call.deadline;
     bases.device_time = Some(call.tenant.device_time.clone());
@@ -173,7 +172,7 @@ pub async fn set(call: &CallContext, spec: ResidencySpec) -> Result<Vec<DeviceRe
         drop(permit);
         changed
     });
-    let changed = changed.await.map_err(|_| Error::Internal("a change panicked".into()))?;
+    let changed = changed.await.map_err(|_| Error::internal("a change panicked"))?;
     changed.inspect_err(telemetry::count_refusal)
 }
 
@@ -186,8 +185,10 @@ pub async fn unpin_released(state: &Arc<ServerState>, tenant: &Arc<Tenant>, id: 
     if let Ok(bases) = TenantBases::find(state, tenant, id) {
         let _turn = state.pins.turn(tenant.id).await;
         for device in &devices {
-            let (executor, points) = (state.compute.executor.clone(), bases.bases.clone());
-            let (device, control) = (*device, JobControl::default());
+            let executor = state.compute.executor.clone();
+            let points = bases.bases.clone();
+            let device = *device;
+            let control = JobControl::default();
             let evict = move || {
                 executor.set_residency(device, &points, ResidencyChange::Evict, &control).map(drop)
             };
@@ -217,7 +218,8 @@ pub async fn restore_pins(state: Arc<ServerState>) {
                 if state.pins.charged(key).is_none() {
                     continue;
                 }
-                let (device, id) = (key.device, hex::encode(key.id.0));
+                let device = key.device;
+                let id = hex::encode(key.id.0);
                 match bases.pin(device).await {
                     Ok(held) => info!(device, id, bytes = held.bytes, "bases are pinned again"),
                     Err(error) => {
@@ -228,7 +230,7 @@ pub async fn restore_pins(state: Arc<ServerState>) {
                 }
             }
             // Released, or its file cannot be read.
-            Err(Error::NotFound) => state.pins.remove(key),
+            Err(Error::NOT_FOUND) => state.pins.remove(key),
             _ => {}
         }
     }

@@ -77,7 +77,8 @@ struct TenantObject {
 
 fn total<'a>(held: impl Iterator<Item = &'a DeviceResidency>) -> HoldingsTotal {
     held.fold(HoldingsTotal::default(), |all, held| {
-        let (pinned, bytes) = (u64::from(held.pinned), held.bytes);
+        let pinned = u64::from(held.pinned);
+        let bytes = held.bytes;
         HoldingsTotal {
             bases: all.bases + 1,
             bytes: all.bytes.saturating_add(bytes),

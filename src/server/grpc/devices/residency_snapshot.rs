@@ -70,7 +70,9 @@ impl ResidencyQueries {
 fn ask(executor: &dyn Executor, device: u32) -> Option<Arc<ResidencyByOwner>> {
     let mut all = ResidencyByOwner::new();
     for object in executor.residency(device)? {
-        let (address, owner, new) = (object.owner.address(), object.owner, object.residency);
+        let address = object.owner.address();
+        let owner = object.owner;
+        let new = object.residency;
         let residency = DeviceResidency { device, ..DeviceResidency::default() };
         let held = all.entry(address).or_insert(OwnerResidency { owner, residency });
         held.residency.merge(new);

@@ -1,15 +1,17 @@
 //! Uploads of bases and matrices. Each upload has an import job, which outlives the upload's
 //! streams.
 
-use std::{convert::Infallible, future, sync::Arc, time::Duration};
+use std::{convert::Infallible, future, sync::Arc};
 
 use crate::grpc::{calls::call::CallContext, state::ServerState};
 use crate::{
     curve::{G1Affine, G2Affine, Group, points::CurvePoint},
     engine::JobControl,
     error::{Error, Result},
-    jobs::{BasesImport, ImportJob, JobOwner, JobWaker, JobWork, MatrixImport, MatrixImportJob},
-    sparse::SparseShape,
+    jobs::{
+        ImportJob, Imported, ImportedBases, ImportedContent, JobOwner, JobWaker, JobWork,
+        MatrixImport, ObjectImport, PointsImport,
+    },
     store::{
         ObjectData, StoreCharge, StoredObject, StoredPoints, StoredUpload, UploadHeader,
         UploadOutcome, unix_time_s,
@@ -34,9 +36,7 @@ pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<Stor
     let mut new_import = None;
     let upload = state.uploads.open(call.upload_owner(), header, |bytes| {
         let upload_permit = call.admit(bytes, 0)?;
-        // An import pays for its time afterwards, so there must be no debt.
-        let paid = call.tenant.device_time.take(Duration::ZERO);
-        paid.inspect_err(telemetry::count_refusal)?;
+        call.check_debt()?;
         let has_others = call.has_others();
         let charge = state.objects.reserve_share(&call.tenant, object_bytes, has_others);
         let charge = charge.inspect_err(telemetry::count_refusal)?;
@@ -44,7 +44,7 @@ pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<Stor
         Ok(upload_permit)
     })?;
     if let Some((permit, charge)) = new_import {
-        let import = ObjectImport {
+        let import = RunningImport {
             state: state.clone(),
             owner: call.owner(),
             tenant: call.tenant.clone(),
@@ -71,8 +71,8 @@ pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<Stor
     Ok(upload)
 }
 
-/// An upload that becomes an object.
-struct ObjectImport {
+/// An upload in progress that becomes an object.
+struct RunningImport {
     state: Arc<ServerState>,
     owner: JobOwner,
     tenant: Arc<Tenant>,
@@ -80,47 +80,45 @@ struct ObjectImport {
     upload: Arc<StoredUpload>,
 }
 
-/// An object whose bytes were checked.
-struct ImportedObject {
-    id: [u8; 32],
-    data: ObjectData,
-    payload_hash: [u8; 32],
-}
-
-impl ObjectImport {
-    async fn run(&self) -> Result<ImportedObject> {
+impl RunningImport {
+    async fn run(&self) -> Result<Imported<ObjectData>> {
         match self.header.content {
             UploadContent::Bases(points) => match points.group {
                 Group::G1 => self.import_bases::<G1Affine>(points).await,
                 Group::G2 => self.import_bases::<G2Affine>(points).await,
             },
-            UploadContent::Matrix(shape) => self.import_matrix(shape).await,
+            UploadContent::Matrix(shape) => {
+                self.import(MatrixImport::new(shape), ObjectData::Matrix).await
+            }
         }
     }
 
-    async fn import_bases<A: CurvePoint>(&self, points: EncodedPoints) -> Result<ImportedObject> {
-        let (host, payload) = (self.state.compute.clone(), self.upload.payload.clone());
-        let device_time = self.tenant.device_time.clone();
-        let import = BasesImport {
-            encoding: points.encoding,
-            point_count: points.count as usize,
-            expected_hash: self.header.payload_hash,
+    async fn import_bases<A: CurvePoint>(
+        &self,
+        points: EncodedPoints,
+    ) -> Result<Imported<ObjectData>> {
+        let content = PointsImport::<A>::new(points.encoding, points.count as usize);
+        let data = |ImportedBases { bases: points, infinities }| {
+            ObjectData::Bases(StoredPoints { points, infinities })
         };
-        let job = |wake| ImportJob::<A>::new(host, import, payload, device_time, wake);
-        let imported = self.run_job(job).await?;
-        let (points, infinities) = (imported.bases, imported.infinities);
-        let data = ObjectData::Bases(StoredPoints { points, infinities });
-        Ok(ImportedObject { id: imported.id, data, payload_hash: imported.payload_hash })
+        self.import(content, data).await
     }
 
-    async fn import_matrix(&self, shape: SparseShape) -> Result<ImportedObject> {
-        let (host, payload) = (self.state.compute.clone(), self.upload.payload.clone());
-        let device_time = self.tenant.device_time.clone();
-        let import = MatrixImport { shape, expected_hash: self.header.payload_hash };
-        let job = |wake| MatrixImportJob::new(host, import, payload, device_time, wake);
-        let imported = self.run_job(job).await?;
-        let data = ObjectData::Matrix(imported.matrix);
-        Ok(ImportedObject { id: imported.id, data, payload_hash: imported.payload_hash })
+    async fn import<C: ImportedContent>(
+        &self,
+        content: C,
+        data: impl FnOnce(C::Data) -> ObjectData,
+    ) -> Result<Imported<ObjectData>> {
+        let host = self.state.compute.clone();
+        let import = ObjectImport {
+            content,
+            payload: self.upload.payload.clone(),
+            expected_hash: self.header.payload_hash,
+            device_time: self.tenant.device_time.clone(),
+        };
+        let imported = self.run_job(|wake| ImportJob::new(host, import, wake)).await?;
+        let Imported { data: imported, id, payload_hash } = imported;
+        Ok(Imported { data: data(imported), id, payload_hash })
     }
 
     /// Runs the job, and cancels it if the upload is released.
@@ -142,10 +140,10 @@ impl ObjectImport {
 
     async fn store(
         &self,
-        imported: ImportedObject,
+        imported: Imported<ObjectData>,
         charge: StoreCharge,
     ) -> Result<Arc<StoredObject>> {
-        let ImportedObject { id, data, payload_hash: hash } = imported;
+        let Imported { id, data, payload_hash: hash } = imported;
         let object = StoredObject {
             id: ObjectId(id),
             data,

@@ -42,7 +42,8 @@ fn page(
     let mut page =
         v1::ListResponse { unknown_devices: held.unknown_devices(), ..Default::default() };
     let begin = objects.partition_point(|object| Some(position(object)) <= spec.after);
-    let (mut left, mut bytes) = (spec.objects_max.unwrap_or(u32::MAX), 0);
+    let mut left = spec.objects_max.unwrap_or(u32::MAX);
+    let mut bytes = 0;
     let mut last = None;
     for object in &objects[begin..] {
         let kind = response::held_object(object, held);
@@ -105,8 +106,11 @@ mod tests {
             let mut id = [0; 32];
             id[..8].copy_from_slice(&number.to_be_bytes());
             let data = ObjectData::Bases(StoredPoints { points: points.clone(), infinities: 0 });
-            let (label, created_s) = ("x".repeat(128), 7);
-            let (id, payload, persisted) = (ObjectId(id), None, false);
+            let label = "x".repeat(128);
+            let created_s = 7;
+            let id = ObjectId(id);
+            let payload = None;
+            let persisted = false;
             Arc::new(StoredObject { id, data, payload, label, created_s, persisted })
         };
         let objects: Vec<_> = (0..COUNT).map(object).collect();

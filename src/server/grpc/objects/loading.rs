@@ -16,7 +16,8 @@ pub fn start(state: &Arc<ServerState>) -> io::Result<()> {
         state.is_loaded.send_replace(true);
         return Ok(());
     }
-    let (state, runtime) = (state.clone(), Handle::current());
+    let state = state.clone();
+    let runtime = Handle::current();
     let load = move || {
         let begun = Instant::now();
         state.objects.load(&state.tenants, || state.drain.is_draining());

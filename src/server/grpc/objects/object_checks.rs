@@ -92,11 +92,12 @@ fn check(state: &ServerState, tenant: &Tenant, id: ObjectId) {
             "damaged"
         }
     };
-    telemetry::count_object_check(outcome);
+    telemetry::OBJECT_CHECKS_TOTAL.with([outcome]).increment(1);
 }
 
 fn report_damage(tenant: &Tenant, id: ObjectId) {
-    let (object, name) = (hex::encode(id.0), tenant.name.as_str());
+    let object = hex::encode(id.0);
+    let name = tenant.name.as_str();
     error!(object, tenant = name, "a stored object is damaged: put it again");
     telemetry::audit(&AuditEvent {
         action: AuditAction::FoundDamaged,

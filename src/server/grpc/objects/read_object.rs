@@ -61,13 +61,13 @@ pub fn resolve(call: &CallContext, mut request: v1::GetRequest) -> Result<GetSou
             let range = range(&request, count)?;
             let length = (range.end - range.start) as usize;
             let points = bases.points.slice(range.start as usize, length);
-            Ok(GetSource::Bases(points.ok_or(Error::NotFound)?, encoding))
+            Ok(GetSource::Bases(points.ok_or(Error::NOT_FOUND)?, encoding))
         }
         Id::UploadId(id) => {
             no_encoding(&request)?;
             let id = decode::upload_id(&id)?;
             let upload = call.state.uploads.get(call.tenant.id, id)?;
-            let UploadHeader::Vector(vector) = &upload.header else { return Err(Error::NotFound) };
+            let UploadHeader::Vector(vector) = &upload.header else { return Err(Error::NOT_FOUND) };
             call.audit_use("vector", &id.0);
             if !upload.payload.is_complete() {
                 let held = "an unfinished upload of a vector".into();
@@ -131,7 +131,8 @@ impl GetSource {
                 Ok(used.upload().payload.bytes(start, chunk.min(range.end - start) as usize))
             }
             Self::Matrix(matrix, range) => {
-                let (start, matrix) = ((range.start + offset) as usize, matrix.clone());
+                let start = (range.start + offset) as usize;
+                let matrix = matrix.clone();
                 let end = (start + CHUNK_BYTES).min(range.end as usize);
                 // The bytes may have to be read from disk.
                 let copy = move || Bytes::copy_from_slice(&matrix.as_bytes()[start..end]);
@@ -141,8 +142,9 @@ impl GetSource {
                 let width = encoding.point_bytes(bases.group());
                 let first = offset as usize / width;
                 let count = (CHUNK_BYTES / width).min(bases.len() - first);
-                let piece = bases.slice(first, count).ok_or(Error::NotFound)?;
-                let (host, encoding) = (host.clone(), *encoding);
+                let piece = bases.slice(first, count).ok_or(Error::NOT_FOUND)?;
+                let host = host.clone();
+                let encoding = *encoding;
                 let encode = move || match &piece {
                     Bases::G1(points) => points::encode(encoding, points),
                     Bases::G2(points) => points::encode(encoding, points),
@@ -162,7 +164,7 @@ impl GetSource {
             Self::Matrix(matrix, _) => matrix.is_intact(),
             Self::Vector(..) => true,
         };
-        if is_intact { Ok(()) } else { Err(Error::DiskFailed) }
+        if is_intact { Ok(()) } else { Err(Error::DISK_FAILED) }
     }
 
     /// Errors: `Internal`, `DiskFailed`, and those of [`ResponseSender::send`].
@@ -172,13 +174,14 @@ impl GetSource {
         tenant: &Tenant,
         sender: &ResponseSender<v1::GetResponse>,
     ) -> Result<()> {
-        let (total, mut offset) = (self.bytes(), 0);
+        let total = self.bytes();
+        let mut offset = 0;
         while offset < total {
             let data = self.chunk(host, tenant, offset).await?;
             self.check_file()?;
             let bytes = data.len() as u64;
             sender.send(v1::GetResponse { chunk: Some(v1::Chunk { offset, data }) }).await?;
-            telemetry::sent(bytes);
+            telemetry::SENT_BYTES_TOTAL.add(bytes);
             offset += bytes;
         }
         Ok(())
@@ -194,13 +197,13 @@ async fn read_blocking(
 ) -> Result<Bytes> {
     let failed = "reading an object panicked";
     let turn = tenant.object_reads.clone().acquire_owned().await;
-    let turn = turn.map_err(|_| Error::Internal(failed.into()))?;
+    let turn = turn.map_err(|_| Error::internal(failed))?;
     let read = spawn_blocking(move || {
         // Here, because the thread goes on if the caller has gone.
         let _turn = turn;
         read()
     });
-    read.await.map_err(|_| Error::Internal(failed.into()))
+    read.await.map_err(|_| Error::internal(failed))
 }
 
 /// Sends the range. Gives up on a reader that accepts nothing for the idle timeout or until the
@@ -210,7 +213,8 @@ async fn read_blocking(
 pub fn send(call: &CallContext, source: GetSource) -> Result<ResponseStream<v1::GetResponse>> {
     call.admit_response(source.unread_bytes())?;
     let (sender, stream) = response_queue(SEND_AHEAD, ReaderPatience::of(call));
-    let (host, tenant) = (call.state.compute.clone(), call.tenant.clone());
+    let host = call.state.compute.clone();
+    let tenant = call.tenant.clone();
     tokio::spawn(async move {
         let sent = source.send_all(&host, &tenant, &sender).await;
         // The call was counted when the response began.

@@ -41,14 +41,15 @@ pub async fn open(call: &CallContext, bytes: u64) -> Result<v1::OpenRegionRespon
     let bytes = bytes.checked_next_multiple_of(REGION_ALIGNMENT).unwrap_or(u64::MAX);
     let permits = call.state.regions.admit(&call.tenant, user, bytes, call.has_others());
     let permits = permits.inspect_err(telemetry::count_refusal)?;
-    let (executor, wiper) = (call.state.compute.executor.clone(), call.state.region_wiper.clone());
+    let executor = call.state.compute.executor.clone();
+    let wiper = call.state.region_wiper.clone();
     // Touches and pins every page.
     let region = spawn_blocking(move || {
         let memory = Arc::new(SharedMemory::create(bytes as usize)?.watched()?);
         let pinning = executor.share_memory(&memory, memory.size());
         Ok::<_, io::Error>(SharedRegion::new(memory, pinning, permits, wiper))
     });
-    let region = region.await.map_err(|_| Error::Internal("opening a region panicked".into()))?;
+    let region = region.await.map_err(|_| Error::internal("opening a region panicked"))?;
     let failed = |error| no_memory("cannot create shared memory", &error);
     let (id, token) = call.state.regions.add(region.map_err(failed)?, user)?;
     let [region_id, token] = [id.0, token].map(|bytes| Bytes::copy_from_slice(&bytes));
@@ -63,7 +64,8 @@ pub fn find_slice(call: &CallContext, vector: RegionVector, count: u64) -> Resul
     let user = call.caller.uid().ok_or(Error::LocalOnly)?;
     let unknown = |_| Error::field("region_id", FieldProblem::UnknownRegion);
     let region = call.state.regions.get(id, user).map_err(unknown)?;
-    let (held, bytes) = (region.memory().size() as u64, count * encoding.width() as u64);
+    let held = region.memory().size() as u64;
+    let bytes = count * encoding.width() as u64;
     let Some(max) = held.checked_sub(bytes) else {
         let got = held / encoding.width() as u64;
         let too_short = FieldProblem::Length { expected: count, got };
@@ -118,7 +120,8 @@ async fn hold_open(
     state: &ServerState,
     pending: [QuotaPermit; 2],
 ) -> io::Result<()> {
-    let (mut id, mut token) = (RegionId([0; 16]), RegionToken::default());
+    let mut id = RegionId([0; 16]);
+    let mut token = RegionToken::default();
     let asked = async {
         connection.read_exact(&mut id.0).await?;
         connection.read_exact(&mut token).await

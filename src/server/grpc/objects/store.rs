@@ -176,7 +176,8 @@ impl Store for StoreService {
         call::run(&self.state, "put_program", request, async |call, request| {
             let program = required("program", request.program)?;
             let ProgramName { id, bytes } = ProgramName::of(&program);
-            let (programs, tenant) = (&call.state.programs, &call.tenant);
+            let programs = &call.state.programs;
+            let tenant = &call.tenant;
             let existed = programs.get(tenant.id, id).is_ok();
             if !existed {
                 programs.insert(tenant, id, decode::program(program)?, bytes);

@@ -6,7 +6,7 @@ use tonic::{Request, Response, Status};
 
 use crate::grpc::{
     calls::call::{self, CallContext, coarse},
-    computing::ntt,
+    computing::single_step,
     devices::device_query::READINGS_WAIT,
     state::ServerState,
 };
@@ -58,7 +58,8 @@ impl Admin for AdminService {
 
 async fn info(call: &CallContext) -> Result<v1::GetInfoResponse, Error> {
     let CallContext { state, tenant, caller, .. } = call;
-    let (settings, executor) = (&state.settings, state.compute.executor.clone());
+    let settings = &state.settings;
+    let executor = state.compute.executor.clone();
     let engine_name = executor.description().kind;
     let devices = match state.devices.query_within(READINGS_WAIT, executor.clone()).await {
         Some(devices) => devices,
@@ -164,8 +165,9 @@ fn msm_plan(plan: MsmPlan) -> v1::MsmPlan {
 fn ntt_lg_n(state: &ServerState) -> u32 {
     let settings = &state.settings;
     let bytes_max = settings.bytes_in_flight_max.min(settings.connection_bytes_in_flight_max);
-    let fits =
-        |lg_n: &u32| ntt::bytes_of_row(&state.compute, *lg_n).is_ok_and(|bytes| bytes <= bytes_max);
+    let fits = |lg_n: &u32| {
+        single_step::bytes_of_ntt(&state.compute, *lg_n).is_ok_and(|bytes| bytes <= bytes_max)
+    };
     (0..=TWO_ADICITY).rev().find(fits).unwrap_or(0)
 }
 

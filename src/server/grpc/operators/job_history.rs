@@ -144,7 +144,8 @@ impl JobHistory {
 
     /// The slowest jobs of the last hour, the slowest first.
     pub fn slowest(&self) -> Vec<Arc<JobPlan>> {
-        let (kept, now) = (self.0.lock(), Instant::now());
+        let kept = self.0.lock();
+        let now = Instant::now();
         let is_recent = |slow: &&SlowJob| now.saturating_duration_since(slow.ended) < SLOW_AGE_MAX;
         kept.slowest.iter().filter(is_recent).map(|slow| slow.plan.clone()).collect()
     }
@@ -199,7 +200,8 @@ mod tests {
 
     #[test]
     fn the_last_and_the_slowest_jobs_are_kept() {
-        let (history, now) = (JobHistory::default(), Instant::now());
+        let history = JobHistory::default();
+        let now = Instant::now();
         for time in (0..200).chain(100..150) {
             insert(&history, time, now);
         }

@@ -36,7 +36,7 @@ pub fn admit_response(
         return Ok(None);
     }
     let requests = u64::from(state.settings.http2_stream_window_bytes);
-    let permit = || {
+    let permit = || -> Result<_> {
         let mut permit = budgets.admit_share(UNREAD_BYTES + requests)?;
         if let Some(tenant) = &budgets.tenant {
             permit.push(tenant.unread_bytes.acquire(UNREAD_BYTES)?);

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tokio::task::spawn_blocking;
 
 use super::job_history::{JobPlan, JobSummary, unix_ms};
@@ -115,14 +115,15 @@ struct ShownPlan<'a> {
 struct TenantUse {
     name: String,
     weight: u32,
-    jobs: u64,
-    bytes_in_flight: u64,
-    unread_bytes: u64,
-    uploads: u64,
-    kept_vectors: u64,
-    stored_bytes: u64,
-    region_bytes: u64,
-    connections: u64,
+    #[serde(flatten, serialize_with = "as_fields")]
+    used: Vec<(&'static str, u64)>,
+}
+
+fn as_fields<S: Serializer>(
+    used: &[(&str, u64)],
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_map(used.iter().copied())
 }
 
 impl StatusReporter {
@@ -202,15 +203,16 @@ impl StatusReporter {
                 .map(|plan| ShownPlan { job: shown(&plan.job), plan })
                 .collect(),
         };
-        serde_json::to_string(&report).map_err(|error| Error::Internal(error.to_string()))
+        serde_json::to_string(&report).map_err(|error| Error::internal(error.to_string()))
     }
 }
 
 async fn holdings(state: &Arc<ServerState>, names_bases: bool) -> Result<Vec<DeviceHoldings>> {
-    let (held, state) = (residency::snapshot(state).await, state.clone());
+    let held = residency::snapshot(state).await;
+    let state = state.clone();
     // Not on the thread that answers probes.
     let report = spawn_blocking(move || residency_report::report(&state, &held, names_bases));
-    report.await.map_err(|_| Error::Internal("reporting the bases on devices panicked".into()))
+    report.await.map_err(|_| Error::internal("reporting the bases on devices panicked"))
 }
 
 fn shown_job(job: &JobSummary, is_admin: bool) -> ShownJob<'_> {
@@ -251,16 +253,5 @@ fn limits(state: &ServerState) -> Vec<LimitUse> {
 }
 
 fn tenant_use(tenant: &Arc<Tenant>) -> TenantUse {
-    TenantUse {
-        name: tenant.name.to_string(),
-        weight: tenant.weight(),
-        jobs: tenant.jobs.used(),
-        bytes_in_flight: tenant.bytes.used(),
-        unread_bytes: tenant.unread_bytes.used(),
-        uploads: tenant.uploads.used(),
-        kept_vectors: tenant.vectors.used(),
-        stored_bytes: tenant.store_bytes.used(),
-        region_bytes: tenant.region_bytes.used(),
-        connections: tenant.connections.used(),
-    }
+    TenantUse { name: tenant.name.to_string(), weight: tenant.weight(), used: tenant.shown() }
 }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use tonic::Code;
 
 use crate::grpc::{
-    calls::{call::CallContext, status::CallError},
+    calls::{
+        call::CallContext,
+        status::{CallError, status_of},
+    },
     connections::pace::{MinRate, SenderPace},
 };
 use crate::{
@@ -14,7 +17,7 @@ use crate::{
     store::{StoredUpload, UploadStreamGuard, Uploads},
     telemetry,
     wire::{
-        ChunkedRequest, DecodedMessage, MessageReader, status_of,
+        ChunkedRequest, DecodedMessage, MessageReader,
         v1::{Chunk, WrittenRange},
     },
 };
@@ -31,7 +34,8 @@ pub async fn first_message<M: DecodedMessage>(
     call: &CallContext,
     stream: &mut MessageReader<M>,
 ) -> Result<Option<M>, CallError> {
-    let (mut pace, mut counted) = (SenderPace::new(MinRate::of(&call.state.settings)), 0);
+    let mut pace = SenderPace::new(MinRate::of(&call.state.settings));
+    let mut counted = 0;
     let mut permit = None;
     loop {
         let admit = |bytes: usize| {
@@ -42,7 +46,9 @@ pub async fn first_message<M: DecodedMessage>(
         };
         tokio::select! {
             biased;
-            message = stream.admitted_message(admit) => return Ok(message?),
+            message = stream.admitted_message(admit) => {
+                return message.map_err(CallError::Transport);
+            }
             () = pace.timer() => {}
         }
         let begun = stream.begun_bytes();
@@ -87,7 +93,8 @@ struct StreamProgress {
 
 impl StreamProgress {
     fn new(min: MinRate, message_bytes_max: u64) -> Self {
-        let (pace, useless_max) = (SenderPace::new(min), message_bytes_max);
+        let pace = SenderPace::new(min);
+        let useless_max = message_bytes_max;
         Self { pace, counted: 0, useless: 0, useless_max, late_messages: 0 }
     }
 
@@ -115,7 +122,7 @@ impl StreamProgress {
             self.pace.skip_time();
         }
         self.late_messages = if self.pace.is_late() { self.late_messages + 1 } else { 0 };
-        if self.late_messages > LATE_MESSAGES_MAX { Err(self.pace.error()) } else { Ok(()) }
+        if self.late_messages > LATE_MESSAGES_MAX { Err(self.pace.error().into()) } else { Ok(()) }
     }
 }
 
@@ -153,7 +160,7 @@ async fn receive_from<M: ChunkedRequest>(
         };
         let message = tokio::select! {
             biased;
-            message = stream.piece(admit_once) => message?,
+            message = stream.piece(admit_once) => message.map_err(CallError::Transport)?,
             () = progress.pace.timer() => {
                 progress.check(stream.begun_bytes())?;
                 continue;
@@ -167,10 +174,11 @@ async fn receive_from<M: ChunkedRequest>(
             break;
         };
         let UploadPiece { upload, content } = piece_of(message)?;
-        let (upload, chunk_rest) = (guards[upload].upload(), stream.chunk_rest());
+        let upload = guards[upload].upload();
+        let chunk_rest = stream.chunk_rest();
         progress.message(match content {
             PieceContent::Chunk(Chunk { offset, data }) => {
-                telemetry::received(data.len() as u64);
+                telemetry::RECEIVED_BYTES_TOTAL.add(data.len() as u64);
                 upload.write_piece(offset, &data, chunk_rest)?
             }
             PieceContent::Written(WrittenRange { offset, length }) => {
@@ -207,7 +215,7 @@ pub fn end_unless_resumable(uploads: &Uploads, upload: &Arc<StoredUpload>, failu
         matches!(failure.code(), Code::Cancelled | Code::DeadlineExceeded | Code::Unknown);
     if upload.payload.failure().is_some() || !is_resumable && !upload.payload.is_complete() {
         uploads.remove(upload);
-        upload.set_outcome(Err(Error::Cancelled));
+        upload.set_outcome(Err(Error::CANCELLED));
     }
 }
 
@@ -227,6 +235,7 @@ mod tests {
     use crate::{
         buffer::PayloadPool,
         curve::scalars::ScalarEncoding,
+        error::EngineError,
         store::{UploadHeader, UploadOwner},
         tenant::Tenants,
         wire::{
@@ -277,8 +286,12 @@ mod tests {
                 _ => None,
             })
         };
-        let (guards, admit) = (vec![upload.begin_stream().unwrap()], |_| Ok(vec![]));
+        let guards = vec![upload.begin_stream().unwrap()];
+        let admit = |_| Ok(vec![]);
         let received = receive_from(stream, guards, MIN, admit, piece_of).await;
-        assert!(matches!(received, Err(CallError::Refused(Error::Idle(IDLE)))), "{received:?}");
+        assert!(
+            matches!(received, Err(CallError::Refused(Error::Engine(EngineError::Idle(IDLE))))),
+            "{received:?}"
+        );
     }
 }

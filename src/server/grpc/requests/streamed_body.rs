@@ -6,20 +6,25 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tonic::{Request, Status, Streaming, body::Body, codegen::http};
 
-use crate::grpc::settings::ServerSettings;
-use crate::{
-    error::Error,
-    wire::{MessageReader, status_of},
+use crate::error::Error;
+use crate::grpc::calls::status::status_of;
+use crate::settings::ServerSettings;
+use crate::wire::{
+    MessageReader,
+    v1::{compute_server::SERVICE_NAME as COMPUTE, store_server::SERVICE_NAME as STORE},
 };
-
-const METHODS: [&str; 4] = ["/MsmStream", "/NttStream", "/Put", "/Run"];
 
 /// A request extension: the body, until the handler takes it.
 #[derive(Clone)]
 struct UnreadBody(Arc<Mutex<Option<Body>>>);
 
 pub fn is_streamed(request: &http::Request<Body>) -> bool {
-    METHODS.iter().any(|method| request.uri().path().ends_with(method))
+    let path = request.uri().path().strip_prefix('/').and_then(|path| path.split_once('/'));
+    match path {
+        Some((COMPUTE, method)) => matches!(method, "MsmStream" | "NttStream" | "Run"),
+        Some((STORE, method)) => method == "Put",
+        _ => false,
+    }
 }
 
 /// Hides the body of a streamed request from tonic.
@@ -39,7 +44,7 @@ pub fn messages<M>(
     let (metadata, mut extensions, _) = request.into_parts();
     let unread = extensions.remove::<UnreadBody>();
     let body = unread.and_then(|UnreadBody(body)| body.lock().take());
-    let missing = || status_of(Error::Internal("the request has no body".into()));
+    let missing = || status_of(Error::internal("the request has no body"));
     let body = body.ok_or_else(missing)?;
     let messages = MessageReader::of_request(body, settings.message_bytes_max());
     Ok(Request::from_parts(metadata, extensions, messages))

@@ -16,7 +16,7 @@ use tonic::{
 };
 
 use crate::grpc::{
-    calls::{call::SMALL_MESSAGE_BYTES, call_memory::CallMemory},
+    calls::{call::SMALL_MESSAGE_BYTES, call_memory::CallMemory, status::status_of},
     connections::{
         connection::Peer,
         pace::{MinRate, SenderPace},
@@ -30,7 +30,6 @@ use crate::{
     jobs::{AdmissionPermit, admit_small, charge, merge_permits},
     telemetry,
     tenant::Tenant,
-    wire::status_of,
 };
 
 /// Path prefix of the calls of operators.
@@ -130,7 +129,7 @@ impl CallBudgets {
         self.memory.check_share(tenant.call_bytes.used(), bytes, self.has_others)?;
         self.memory.check_share_of_source(bytes)?;
         let quotas = self.memory.quotas().chain([&tenant.call_bytes]);
-        quotas.map(|quota| quota.acquire(bytes)).collect()
+        Ok(quotas.map(|quota| quota.acquire(bytes)).collect::<Result<_, _>>()?)
     }
 
     /// Takes `bytes` for a message of which `bytes_total` have arrived.
@@ -158,7 +157,7 @@ impl CallBudgets {
             }
             None => self.memory.check_share_of_source(bytes)?,
         }
-        self.quotas.iter().map(|quota| quota.acquire(bytes)).collect()
+        Ok(self.quotas.iter().map(|quota| quota.acquire(bytes)).collect::<Result<_, _>>()?)
     }
 }
 
@@ -176,7 +175,8 @@ pub fn limit_body(
     state: &ServerState,
 ) -> Request<Body> {
     let pace = SenderPace::new(MinRate::of(&state.settings));
-    let (permits, bytes_total) = (AdmissionPermit::new(), 0);
+    let permits = AdmissionPermit::new();
+    let bytes_total = 0;
     request.map(|body| Body::new(LimitedBody { body, budgets, permits, bytes_total, pace }))
 }
 
@@ -275,7 +275,8 @@ mod tests {
             let source = Quota::new(Limit::OpenCalls, u64::MAX);
             let memory = self.0.for_call(is_remote, Some(source));
             let quotas = memory.quotas().filter(|_| tenant.is_none()).cloned().collect();
-            let (tenant, server) = (tenant.cloned(), Quota::new(Limit::BytesInFlight, 0));
+            let tenant = tenant.cloned();
+            let server = Quota::new(Limit::BytesInFlight, 0);
             let budgets = CallBudgets { quotas, tenant, server, memory, has_others, is_operator };
             std::iter::from_fn(|| budgets.admit_call(&HeaderMap::new()).ok()).collect()
         }
@@ -283,7 +284,9 @@ mod tests {
 
     #[test]
     fn open_calls_of_a_tenant_and_of_an_address_leave_room_to_others() {
-        let (memory, one, two) = (Memory::new(), tenant(), tenant());
+        let memory = Memory::new();
+        let one = tenant();
+        let two = tenant();
         let first = memory.open_local(&one, false);
         assert_eq!(first.len(), 60, "a sixteenth is left");
         assert!(!memory.open_local(&two, false).is_empty());
@@ -302,7 +305,8 @@ mod tests {
 
     #[test]
     fn however_many_addresses_open_calls_this_host_and_operators_get_in() {
-        let (memory, one) = (Memory::new(), tenant());
+        let memory = Memory::new();
+        let one = tenant();
         let remote: Vec<_> = (0..300).flat_map(|_| memory.open_remote(&one, false)).collect();
         assert_eq!(remote.len(), 60);
         let local: Vec<_> = (0..300).flat_map(|_| memory.open_local(&one, false)).collect();

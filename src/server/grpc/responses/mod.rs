@@ -1,6 +1,5 @@
 //! What a call sends, and readers that take it too slowly.
 
-pub mod early_messages;
 pub mod response;
 pub mod response_queue;
 pub mod result_stream;

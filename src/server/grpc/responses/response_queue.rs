@@ -26,13 +26,10 @@ use tokio::{
 use tonic::Status;
 
 use super::response::CHUNK_BYTES;
+use crate::error::{EngineError, Error, Result};
 use crate::grpc::{
-    calls::call::CallContext,
+    calls::{call::CallContext, status::status_of},
     connections::pace::{MinRate, PeerPace, lateness},
-};
-use crate::{
-    error::{Error, Result},
-    wire::status_of,
 };
 
 /// How long a reader may take.
@@ -75,9 +72,11 @@ pub fn response_queue<M>(
     messages_max: usize,
     patience: ReaderPatience,
 ) -> (ResponseSender<M>, ResponseStream<M>) {
-    let (waiting, reader) = (VecDeque::new(), None);
+    let waiting = VecDeque::new();
+    let reader = None;
     let state = UnreadMessages { waiting, taken: 0, end: None, has_reader: true, reader };
-    let (state, taken) = (Mutex::new(state), Notify::new());
+    let state = Mutex::new(state);
+    let taken = Notify::new();
     let queue = Arc::new(ResponseQueue { state, messages_max, taken });
     let ReaderPatience { min, deadline } = patience;
     let pace = Mutex::new(PeerPace::new(min));
@@ -162,7 +161,7 @@ impl<M> ResponseSender<M> {
             {
                 let mut state = self.queue.state.lock();
                 if !state.has_reader {
-                    return Err(Error::Cancelled);
+                    return Err(Error::CANCELLED);
                 }
                 let mut pace = self.pace.lock();
                 // Most messages are whole chunks.
@@ -175,11 +174,11 @@ impl<M> ResponseSender<M> {
             }
             let idle_due = idle_end.unwrap_or(begun);
             let (end, error) = match self.deadline {
-                Some(deadline) if deadline < idle_due => (deadline, Error::Deadline),
-                _ => (idle_due, Error::Idle(self.pace.lock().min().window)),
+                Some(deadline) if deadline < idle_due => (deadline, Error::DEADLINE),
+                _ => (idle_due, EngineError::Idle(self.pace.lock().min().window).into()),
             };
             if timeout_at(end, taken).await.is_err() {
-                if let Error::Idle(_) = error
+                if let Error::Engine(EngineError::Idle(_)) = error
                     && let Some(late) = lateness(end, Instant::now())
                 {
                     let more = self.pace.lock().take_grace(late);
@@ -203,7 +202,7 @@ impl<M> ResponseSender<M> {
 impl<M> Drop for ResponseSender<M> {
     fn drop(&mut self) {
         // Without an error, a response that a panic cut off would look complete.
-        self.end(Err(status_of(Error::Internal("the response was cut off".into()))));
+        self.end(Err(status_of(Error::internal("the response was cut off"))));
     }
 }
 
@@ -288,8 +287,8 @@ mod tests {
             for number in 0..100 {
                 sender.send(Arc::new(number)).await.unwrap();
             }
-            let finished = sender.finish(Err(Error::NotFound)).await;
-            assert_eq!(finished, Err(Error::NotFound));
+            let finished = sender.finish(Err(Error::NOT_FOUND)).await;
+            assert_eq!(finished, Err(Error::NOT_FOUND));
         };
         let (mut received, ()) = tokio::join!(reader.collect::<Vec<_>>(), sending);
         let last = received.pop().unwrap().unwrap_err();
@@ -302,9 +301,12 @@ mod tests {
     async fn messages_that_a_stalled_reader_does_not_take_are_dropped() {
         let (sender, mut reader) = queue(IDLE, None);
         let waiting = fill(&sender).await;
-        assert_eq!(sender.send(Arc::new(3)).await, Err(Error::Idle(IDLE)));
+        assert_eq!(sender.send(Arc::new(3)).await, Err(EngineError::Idle(IDLE).into()));
         assert!(waiting.iter().all(|message| message.strong_count() == 0));
-        assert_eq!(sender.finish(Err(Error::Idle(IDLE))).await, Err(Error::Idle(IDLE)));
+        assert_eq!(
+            sender.finish(Err(EngineError::Idle(IDLE).into())).await,
+            Err(EngineError::Idle(IDLE).into())
+        );
         let refused = reader.next().await.unwrap().unwrap_err();
         assert_eq!(refused.code(), Code::DeadlineExceeded);
         assert!(reader.next().await.is_none());
@@ -330,7 +332,7 @@ mod tests {
         drop(reader);
         sender.closed().await;
         assert!(waiting.iter().all(|message| message.strong_count() == 0));
-        assert_eq!(sender.send(Arc::new(3)).await, Err(Error::Cancelled));
+        assert_eq!(sender.send(Arc::new(3)).await, Err(Error::CANCELLED));
     }
 
     #[tokio::test]

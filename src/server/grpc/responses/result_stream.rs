@@ -8,10 +8,9 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc::UnboundedReceiver};
 
 use super::{
-    early_messages::EarlyMessages,
     response::CHUNK_BYTES,
     response_queue::{ReaderPatience, ResponseSender, ResponseStream, response_queue},
 };
@@ -25,8 +24,8 @@ use crate::grpc::{
 };
 use crate::{
     buffer::{ProgressListener, UploadBuffer},
-    error::{Error, Result},
-    jobs::{FinishedJob, JobTicket},
+    error::{EngineError, Error, Result},
+    jobs::{FinishedJob, JobTicket, PointsOfOutput},
     telemetry,
     verify::Verification,
     wire::v1,
@@ -35,6 +34,19 @@ use crate::{
 /// Maximum number of chunks queued for a slow reader. They share the memory of their payload, and
 /// are dropped if the reader takes none for the idle timeout.
 const CHUNKS_AHEAD: usize = 8;
+
+/// Points that the job sends before its end, and the messages that carry them.
+pub struct EarlyMessages<T> {
+    pub points: UnboundedReceiver<PointsOfOutput>,
+    pub message: fn(PointsOfOutput) -> T,
+}
+
+impl<T> EarlyMessages<T> {
+    /// The next message; `None` if there will be none.
+    pub async fn next(&mut self) -> Option<T> {
+        self.points.recv().await.map(self.message)
+    }
+}
 
 /// What a call answers with: chunks of vectors and early points, then a summary.
 pub trait StreamedResult: Send + 'static {
@@ -170,7 +182,7 @@ impl<R: StreamedResult> ResultStream<R> {
     ) -> Result<()> {
         while !payload.has_received(0..end) {
             if let JobState::Done(_) = self.job {
-                return Err(Error::Internal("the job left out elements".into()));
+                return Err(Error::internal("the job left out elements"));
             }
             self.wait_for_job_or_progress().await?;
             self.send_ready(sender).await?;
@@ -222,7 +234,7 @@ impl<R: StreamedResult> ResultStream<R> {
             let sent = tokio::select! {
                 biased;
                 sent = self.send_all(&sender) => sent,
-                () = sender.closed() => Err(Error::Cancelled),
+                () = sender.closed() => Err(Error::CANCELLED),
             };
             // The call was counted as successful when the response began.
             let name = self.name.clone();
@@ -236,7 +248,10 @@ impl<R: StreamedResult> ResultStream<R> {
             }
             drop(self);
             let finished = sender.finish(sent).await;
-            if !is_running && let Err(error @ (Error::Idle(_) | Error::Deadline)) = finished {
+            if !is_running
+                && let Err(error @ Error::Engine(EngineError::Idle(_) | EngineError::Deadline)) =
+                    finished
+            {
                 count(&error.into());
             }
         });
@@ -259,7 +274,7 @@ impl<R: StreamedResult> ResultStream<R> {
                 self.wait_for_bytes(&payload, offset + bytes, sender).await?;
                 let data = payload.bytes(offset, bytes as usize);
                 sender.send(self.result.chunk(output, v1::Chunk { offset, data })).await?;
-                telemetry::sent(bytes);
+                telemetry::SENT_BYTES_TOTAL.add(bytes);
             }
         }
         while let JobState::Running(_) = self.job {

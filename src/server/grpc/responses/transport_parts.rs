@@ -192,11 +192,9 @@ mod tests {
 
     #[test]
     fn a_connection_is_closed_if_it_keeps_a_part_without_progress() {
-        let (calls, min) = (
-            ConnectionCalls::default(),
-            // A part of 4 bytes takes less than the window.
-            MinRate { window: WINDOW, bytes_per_second: 100 },
-        );
+        let calls = ConnectionCalls::default();
+        let min = // A part of 4 bytes takes less than the window.
+            MinRate { window: WINDOW, bytes_per_second: 100 };
         let parts = TransportParts::new(PartsCost::Charged(vec![]), Some(calls.clone()), min);
         let part = || parts.add(Bytes::from_static(b"part"));
         let (first, second) = (part(), part());

@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use tonic::{Status, body::Body, codegen::http::HeaderMap};
 
 use super::transport_parts::{FRAME_BYTES_MAX, PIECE_BYTES, TransportParts};
-use crate::grpc::connections::pace::PeerPace;
-use crate::{error::Error, wire::status_of};
+use crate::error::EngineError;
+use crate::grpc::{calls::status::status_of, connections::pace::PeerPace};
 
 /// All responses of a server.
 #[derive(Default)]
@@ -152,7 +152,8 @@ impl http_body::Body for DroppableBody {
         let frame = match &mut state.content {
             ResponseContent::Body(body) => Pin::new(body).poll_frame(context),
             &mut ResponseContent::Dropped(DroppedResponse { idle, resets_stream }) => {
-                let (status, mut trailers) = (status_of(Error::Idle(idle)), HeaderMap::new());
+                let status = status_of(EngineError::Idle(idle));
+                let mut trailers = HeaderMap::new();
                 state.content = ResponseContent::Ended;
                 if resets_stream {
                     return Poll::Ready(Some(Err(status)));

@@ -133,8 +133,12 @@ impl<W: JobWork> RunnableJob for JobWithReply<W> {
     fn step(&mut self, control: &JobControl, timing: JobTiming) -> SteppedJob {
         let nothing = SteppedJob { is_done: true, charged: Duration::ZERO };
         let Some(work) = &mut self.work else { return nothing };
-        let (begun, _in_span) = (Instant::now(), self.span.clone().entered());
-        let step = || control.check().and_then(|()| work.step(control));
+        let begun = Instant::now();
+        let _in_span = self.span.clone().entered();
+        let step = || {
+            control.check()?;
+            work.step(control)
+        };
         let result = catch_unwind(AssertUnwindSafe(step));
         let run = begun.elapsed();
         let (result, charged) = match result {
@@ -147,7 +151,7 @@ impl<W: JobWork> RunnableJob for JobWithReply<W> {
                 (Ok(FinishedJob { output, timing }), charged)
             }
             Ok(Err(error)) => (Err(error), run),
-            Err(_) => (Err(Error::Internal("a job panicked".into())), run),
+            Err(_) => (Err(Error::internal("a job panicked")), run),
         };
         // Frees the job's memory before the caller learns of the end and sends the next request.
         self.work = None;
@@ -188,7 +192,7 @@ impl Scheduler {
             let run_again =
                 move || while catch_unwind(AssertUnwindSafe(|| run(&shared))).is_err() {};
             let started = thread::Builder::new().name(name).spawn(run_again);
-            started.map_err(|error| Error::Internal(format!("cannot start a worker: {error}")))
+            started.map_err(|error| Error::internal(format!("cannot start a worker: {error}")))
         };
         for index in 0..workers.max(1) {
             start(format!("capstan-worker-{index}"), SchedulerShared::run_worker)?;
@@ -215,7 +219,9 @@ impl Scheduler {
         let waker = JobWaker { shared: Arc::downgrade(&self.shared), number };
         let work = work(waker.clone());
         let span = work.span(number);
-        let (work, answer, wiper) = (Some(work), Some(sender), self.wiper.clone());
+        let work = Some(work);
+        let answer = Some(sender);
+        let wiper = self.wiper.clone();
         let job = ScheduledJob {
             number,
             owner,
@@ -270,7 +276,7 @@ impl SchedulerShared {
                 job.timing.queue += job.state_entered.elapsed();
                 let SteppedJob { is_done, charged } = job.job.step(&job.control, job.timing);
                 if !is_done {
-                    job.job.fail(Error::Internal("a computed job has not ended".into()));
+                    job.job.fail(Error::internal("a computed job has not ended"));
                 }
                 charged
             };
@@ -280,7 +286,8 @@ impl SchedulerShared {
     }
 
     fn run_worker(&self) {
-        let (mut state, mut has_polled) = (self.state.lock(), true);
+        let mut state = self.state.lock();
+        let mut has_polled = true;
         while !state.is_closed {
             let Some(PickedJob { mut job, by }) = state.queue.pick(Instant::now()) else {
                 if has_polled {
@@ -306,7 +313,7 @@ impl SchedulerShared {
             state.queue.end_piece(&job.owner, by, run, charged);
             // Checked under the lock: a later cancellation finds the job where it was placed.
             if !is_done && let Err(error) = job.control.check() {
-                job.job.fail(error);
+                job.job.fail(error.into());
                 is_done = true;
             }
             if is_done {
@@ -327,7 +334,7 @@ impl SchedulerShared {
         let mut state = self.state.lock();
         if let Some(mut job) = state.queue.remove_stopped(number) {
             drop(state);
-            job.job.fail(job.control.check().err().unwrap_or(Error::Cancelled));
+            job.job.fail(job.control.check().err().map_or(Error::CANCELLED, Error::from));
         } else if let Some(job) = state.queue.parked.remove(&number) {
             let place = state.queue.enqueue(job, Instant::now());
             drop(state);
@@ -366,7 +373,7 @@ impl<T> Future for JobTicket<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = Pin::new(&mut self.receiver).poll(context);
-        answer.map(|answer| answer.unwrap_or(Err(Error::Cancelled)))
+        answer.map(|answer| answer.unwrap_or(Err(Error::CANCELLED)))
     }
 }
 

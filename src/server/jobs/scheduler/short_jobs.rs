@@ -53,7 +53,8 @@ mod tests {
 
     #[test]
     fn long_jobs_yield_for_a_while_after_short_ones_unless_their_tenant_is_alone() {
-        let (mut jobs, begun) = (ShortJobs::default(), Instant::now());
+        let mut jobs = ShortJobs::default();
+        let begun = Instant::now();
         let [a, b, c] = [1, 2, 3].map(TenantId);
         let half = YIELDING_TIME / 2;
         assert!(!jobs.are_near(a, begun));

@@ -78,7 +78,8 @@ impl TakenMembers {
     pub fn source(&self) -> BatchSource<'_> {
         let mut end = 0;
         let parts = self.0.iter().map(|member| {
-            let (start, bytes) = (end, member.input.byte_range());
+            let start = end;
+            let bytes = member.input.byte_range();
             end += bytes.end - bytes.start;
             let view = PayloadView::starting_at(&member.input.payload, bytes.start);
             SourcePart { range: start..end, view }
@@ -123,7 +124,8 @@ impl ByteSource for BatchSource<'_> {
     }
 
     fn shared_pieces(&self, range: Range<u64>) -> Option<Vec<SharedPiece>> {
-        let (mut pieces, mut at) = (Vec::new(), range.start);
+        let mut pieces = Vec::new();
+        let mut at = range.start;
         while at < range.end {
             let SourcePart { range: Range { start, end }, view } = self.part_of(at);
             let end = range.end.min(*end);

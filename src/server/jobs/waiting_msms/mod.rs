@@ -29,8 +29,8 @@ use crate::{
         points::{Bases, MsmSums},
         scalars::ScalarEncoding,
     },
-    engine::{ElementNames, EncodedScalars, JobControl},
-    error::{Error, Result},
+    engine::{EncodedScalars, JobControl},
+    error::{EngineError as Error, EngineResult as Result, InputError},
     exec::{Executor, RunOperands, RunReport, start_run},
     ops::{SINGLE_STEP, single_msm},
     program::{InputSpec, OutputKind, OutputSpec},
@@ -94,7 +94,7 @@ impl BatchKey {
     pub fn new(bases: &Bases, input: &ProgramJobInput, verify: Verification) -> Self {
         let (group, count) = (bases.group(), bases.len());
         let (owner, start) = (bases.owner_address(), bases.offset_in_owner());
-        let &ProgramJobInput { encoding, reduce, .. } = input;
+        let InputSpec { encoding, reduce, .. } = input.spec;
         Self { group, owner, start, count, encoding, reduce, verify }
     }
 }
@@ -173,7 +173,7 @@ impl WaitingMsm {
                 Err(_) => Error::Internal("a batch panicked".into()),
             };
             tracing::debug!(%error, jobs = taken.0.len(), "a batch failed");
-            let Error::Step { index: Some(index), .. } = error else { break };
+            let Error::Input(InputError::Invalid { index: Some(index), .. }) = error else { break };
             let vector = index as usize / self.bases.len();
             let Some(refused) = taken.remove_vector(vector) else { break };
             refused.set(MemberState::Alone);
@@ -189,17 +189,14 @@ impl WaitingMsm {
         let BatchKey { group, encoding, reduce, verify, .. } = self.key;
         let (vectors, n) = (members.vectors(), self.bases.len());
         let program = Arc::new(single_msm(group, vectors, n)?);
-        let count = vectors * n;
-        let input = InputSpec { encoding, count: count as u64 };
+        let input = InputSpec { encoding, count: (vectors * n) as u64, reduce };
         let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Points };
         let mut run = start_run(executor, program, &[input], &[output], verify)?;
         let bases = [self.bases.clone()];
         run.begin(&bases)?;
         let source = &members.source();
-        let names = ElementNames { field: "elements", first: 0 };
-        let elements = EncodedScalars { encoding, reduce, count, names, source };
         let operands = RunOperands {
-            inputs: &[elements],
+            inputs: &[EncodedScalars::of(input, source)],
             bases: &bases,
             sinks: &[None],
             ..Default::default()
@@ -224,7 +221,9 @@ impl WaitingMsm {
         mut report: RunReport,
         duration: Duration,
     ) -> PickedMsm {
-        let (jobs, vectors, mut own) = (taken.0.len(), taken.vectors(), PickedMsm::Alone);
+        let jobs = taken.0.len();
+        let vectors = taken.vectors();
+        let mut own = PickedMsm::Alone;
         let Some(Some(mut sums)) = report.points.pop() else { return own };
         while let Some(member) = taken.0.pop() {
             let points = vec![Some(split_last(&mut sums, member.vectors))];

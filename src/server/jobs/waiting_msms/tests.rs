@@ -144,8 +144,8 @@ impl Workplace {
         let executor =
             BatchingExecutor(HostExecutor { engine: engine.clone(), oracle: Some(oracle) });
         let host = Arc::new(ComputeHost::new(Arc::new(executor)).unwrap());
-        let (scheduler, pool) =
-            (Scheduler::new(1, BusyPoll::default()).unwrap(), PayloadPool::new(0, 0).unwrap());
+        let scheduler = Scheduler::new(1, BusyPoll::default()).unwrap();
+        let pool = PayloadPool::new(0, 0).unwrap();
         let rng = StdRng::seed_from_u64(7);
         let mut workplace = Self { engine, host, scheduler, pool, rng, first: None };
         let others = TestPoints::new(&mut workplace.rng);
@@ -172,14 +172,14 @@ impl Workplace {
         payload: Arc<UploadBuffer>,
         batch: usize,
     ) -> JobTicket<ProgramOutput> {
-        let (encoding, verify) = (ScalarEncoding::Montgomery, Verification::Probabilistic);
+        let encoding = ScalarEncoding::Montgomery;
+        let verify = Verification::Probabilistic;
         let program = Arc::new(single_msm(Group::G1, batch, N).unwrap());
         let count = (batch * N) as u64;
-        let input = InputSpec { encoding, count };
+        let input = InputSpec::new(encoding, count);
         let output = OutputSpec { value: SINGLE_STEP, kind: OutputKind::Points };
         let run = start_run(&*self.host.executor, program, &[input], &[output], verify).unwrap();
-        let input =
-            ProgramJobInput { payload, copy: None, encoding, reduce: false, first: 0, count };
+        let input = ProgramJobInput { payload, copy: None, spec: input, first: 0 };
         let job = ProgramJob {
             call: "msm",
             run,

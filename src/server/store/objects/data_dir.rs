@@ -21,7 +21,7 @@ use super::{
 use crate::{
     buffer::no_memory,
     curve::{Group, points::content_hasher},
-    error::{Error, Limit, Result},
+    error::{EngineError, Error, Limit, Result},
     region::MappedFile,
     sparse::{self, MatrixChecker, SparseMatrix, SparseShape},
     telemetry::LogThrottle,
@@ -71,7 +71,7 @@ fn extension(kind: ObjectKind) -> &'static str {
 
 fn io_error(what: &str) -> impl Fn(io::Error) -> Error {
     // Without the path, which errors must not show.
-    move |error| Error::Internal(format!("data directory: {what}: {}", error.kind()))
+    move |error| Error::internal(format!("data directory: {what}: {}", error.kind()))
 }
 
 /// The error of a file whose content was read.
@@ -88,19 +88,20 @@ fn write_error(error: io::Error) -> Error {
     if let Some(suppressed) = FAILED.pass() {
         tracing::error!(%error, suppressed, "cannot write to the data directory");
     }
-    match error.kind() {
+    let refusal = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            Error::Exhausted { limit: Limit::Disk, retry_after: None }
+            EngineError::Exhausted { limit: Limit::Disk, retry_after: None }
         }
         _ => match no_memory("data directory", &error) {
-            limit @ Error::Exhausted { .. } => limit,
-            _ => Error::DiskFailed,
+            limit @ EngineError::Exhausted { .. } => limit,
+            _ => EngineError::DiskFailed,
         },
-    }
+    };
+    refusal.into()
 }
 
 fn damaged(what: &str) -> Error {
-    Error::Internal(format!("damaged file: {what}: remove it and put the object again"))
+    Error::internal(format!("damaged file: {what}: remove it and put the object again"))
 }
 
 impl DataDir {
@@ -348,7 +349,8 @@ fn lock(data_dir: &Path) -> Result<File, DataDirError> {
 /// The content hash of the rest of a file. It is read and not mapped: an error of the disk is then
 /// an error of this file, while a mapping would yield zeros.
 fn hash_points(group: Group, mut file: File) -> io::Result<[u8; 32]> {
-    let (mut hasher, mut piece) = (content_hasher(group), Vec::new());
+    let mut hasher = content_hasher(group);
+    let mut piece = Vec::new();
     while (&mut file).take(READ_BYTES).read_to_end(&mut piece)? > 0 {
         hasher.update_rayon(&piece);
         piece.clear();
@@ -404,10 +406,10 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_an_exhausted_limit() {
-        let full = Error::Exhausted { limit: Limit::Disk, retry_after: None };
+        let full = Error::from(EngineError::Exhausted { limit: Limit::Disk, retry_after: None });
         assert_eq!(write_error(io::ErrorKind::StorageFull.into()), full);
         assert_eq!(write_error(io::ErrorKind::QuotaExceeded.into()), full);
         assert_eq!(write_error(io::ErrorKind::FileTooLarge.into()), full);
-        assert_eq!(write_error(io::ErrorKind::PermissionDenied.into()), Error::DiskFailed);
+        assert_eq!(write_error(io::ErrorKind::PermissionDenied.into()), Error::DISK_FAILED);
     }
 }

@@ -66,7 +66,8 @@ impl ObjectStore {
             for name in disk.tenants()? {
                 let tenant = tenants.owner(&name).id;
                 for ObjectFile { id, kind } in disk.files(&name)? {
-                    let (tenant_name, state) = (name.clone(), UnloadedState::Waiting);
+                    let tenant_name = name.clone();
+                    let state = UnloadedState::Waiting;
                     let waiting = UnloadedFile { tenant: tenant_name, kind, state };
                     // Of two kinds, one only can have this id: the other file is damaged.
                     index.unloaded.entry(ObjectKey { id, tenant }).or_insert(waiting);
@@ -112,7 +113,8 @@ impl ObjectStore {
                     }
                 }
                 Err(error) => {
-                    let (file, what) = (hex::encode(key.id.0), kind.name());
+                    let file = hex::encode(key.id.0);
+                    let what = kind.name();
                     tracing::warn!(file, what, tenant = %name, %error, "skipped a stored file");
                     if let Some(file) = self.state.lock().unloaded.get_mut(&key) {
                         file.state = UnloadedState::Skipped;
@@ -184,13 +186,14 @@ impl ObjectStore {
         persist: bool,
     ) -> Result<Arc<StoredObject>> {
         let files = if persist { Some(self.lock_files(tenant.id).await) } else { None };
-        let (store, tenant) = (self.clone(), tenant.clone());
+        let store = self.clone();
+        let tenant = tenant.clone();
         let inserted = spawn_blocking(move || {
             // Here, because the thread goes on if the caller has gone.
             let _files = files;
             store.insert_now(&tenant, object, charge, persist)
         });
-        inserted.await.map_err(|_| Error::Internal("storing an object panicked".into()))?
+        inserted.await.map_err(|_| Error::internal("storing an object panicked"))?
     }
 
     /// Blocks; the caller holds the lock of the tenant's files if `persist`.
@@ -222,15 +225,16 @@ impl ObjectStore {
     /// Errors: `NotFound`, also for an object that its disk does not read any more; `Loading` if it
     /// may be in a file that is not loaded yet.
     pub fn get(&self, tenant: TenantId, id: ObjectId) -> Result<Arc<StoredObject>> {
-        let (state, key) = (self.state.lock(), ObjectKey { id, tenant });
-        let missing = || if state.is_waiting(key) { Error::Loading } else { Error::NotFound };
+        let state = self.state.lock();
+        let key = ObjectKey { id, tenant };
+        let missing = || if state.is_waiting(key) { Error::Loading } else { Error::NOT_FOUND };
         state.intact(key).cloned().ok_or_else(missing)
     }
 
     pub fn by_payload(&self, tenant: TenantId, payload: &PayloadId) -> Result<Arc<StoredObject>> {
         let state = self.state.lock();
-        let id = state.by_payload(tenant, payload).ok_or(Error::NotFound)?;
-        state.intact(ObjectKey { id, tenant }).cloned().ok_or(Error::NotFound)
+        let id = state.by_payload(tenant, payload).ok_or(Error::NOT_FOUND)?;
+        state.intact(ObjectKey { id, tenant }).cloned().ok_or(Error::NOT_FOUND)
     }
 
     /// All objects of a tenant, oldest first.
@@ -252,16 +256,17 @@ impl ObjectStore {
     ) -> Result<ObjectKind> {
         // Before the lock, so that calls with wrong ids do not wait for the disk.
         if self.state.lock().kind(ObjectKey { id, tenant: tenant.id }).is_none() {
-            return Err(Error::NotFound);
+            return Err(Error::NOT_FOUND);
         }
         let files = self.lock_files(tenant.id).await;
-        let (store, tenant) = (self.clone(), tenant.clone());
+        let store = self.clone();
+        let tenant = tenant.clone();
         let released = spawn_blocking(move || {
             // Here, because the thread goes on if the caller has gone.
             let _files = files;
             store.release_now(&tenant, id)
         });
-        released.await.map_err(|_| Error::Internal("release panicked".into()))?
+        released.await.map_err(|_| Error::internal("release panicked"))?
     }
 
     /// Blocks; the caller holds the lock of the tenant's files.
@@ -272,7 +277,7 @@ impl ObjectStore {
             let held = state.get(key);
             let is_persisted = held.is_some_and(|object| object.persisted);
             let is_on_disk = state.unloaded.contains_key(&key) || is_persisted;
-            (state.kind(key).ok_or(Error::NotFound)?, is_on_disk)
+            (state.kind(key).ok_or(Error::NOT_FOUND)?, is_on_disk)
         };
         // First, so that the caller can try again if it fails.
         if let (Some(disk), true) = (&self.disk, is_on_disk)

@@ -1,7 +1,7 @@
 //! What an upload is of.
 
 use crate::{
-    error::Result,
+    error::{InputError, Result},
     wire::decode::{ObjectUploadHeader, UploadId, VectorUploadHeader},
 };
 
@@ -23,7 +23,7 @@ impl UploadHeader {
     }
 
     /// Errors: `Invalid` if the number of bytes overflows.
-    pub fn bytes(&self) -> Result<u64> {
+    pub fn bytes(&self) -> Result<u64, InputError> {
         match self {
             Self::Vector(vector) => vector.bytes(),
             Self::Object(object) => object.content.payload_bytes(),

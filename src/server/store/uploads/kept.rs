@@ -45,7 +45,8 @@ impl Uploads {
         let mut all = self.by_id.lock();
         kept.0.iter().try_for_each(|kept| check_id(&all, kept.slot.tenant, &kept.vector))?;
         for (KeptVector { vector, slot }, payload) in kept.0.into_iter().zip(payloads) {
-            let (key, header) = ((slot.tenant, vector.id), UploadHeader::Vector(vector));
+            let key = (slot.tenant, vector.id);
+            let header = UploadHeader::Vector(vector);
             let upload = self.stored(header, payload, slot);
             replaced.extend(all.insert(key, upload));
         }
@@ -78,7 +79,8 @@ mod tests {
     #[test]
     fn replaces_equal_vectors_and_refuses_ids_that_are_in_use_otherwise() {
         let pool = PayloadPool::new(0, 0).unwrap();
-        let (uploads, tenants) = (Uploads::new(4, pool.clone()), Tenants::default());
+        let uploads = Uploads::new(4, pool.clone());
+        let tenants = Tenants::default();
         let tenant = &*tenants.find(None, "").unwrap();
         let owner = UploadOwner::of_tenant(tenant);
         let payload =
@@ -101,6 +103,6 @@ mod tests {
         // The slot of the replaced vector is free again.
         let _reserved = uploads.reserve(owner, vec![vector(3, 1), vector(4, 1)]).unwrap();
         let full = uploads.reserve(owner, vec![vector(5, 1)]);
-        assert!(matches!(full, Err(Error::Exhausted { limit: Limit::Uploads, .. })));
+        assert_eq!(full.err().and_then(|full| full.limit()), Some(Limit::Uploads));
     }
 }

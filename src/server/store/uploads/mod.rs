@@ -21,7 +21,7 @@ pub use self::{
 };
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -29,7 +29,7 @@ use std::{
 use self::slot::UploadSlot;
 use crate::{
     buffer::{PayloadPool, Quota, QuotaPermit, RegionSlice, UploadBuffer},
-    error::{Error, Limit, Result},
+    error::{EngineError, Error, Limit, Result},
     program::InputSpec,
     sync::Mutex,
     tenant::TenantId,
@@ -49,7 +49,8 @@ type UploadsById = HashMap<(TenantId, UploadId), Arc<StoredUpload>>;
 impl Uploads {
     /// At most `uploads_max` uploads and vectors, in the memory of `pool`.
     pub fn new(uploads_max: u64, pool: PayloadPool) -> Self {
-        let (by_id, slots) = (Mutex::default(), Quota::new(Limit::Uploads, uploads_max));
+        let by_id = Mutex::default();
+        let slots = Quota::new(Limit::Uploads, uploads_max);
         let limits = UploadLimits { streams_max: u64::MAX, bytes_per_second_min: 0 };
         Self { by_id, slots, limits, pool }
     }
@@ -89,7 +90,7 @@ impl Uploads {
     pub fn open_in_region(
         &self,
         owner: UploadOwner<'_>,
-        InputSpec { encoding, count }: InputSpec,
+        InputSpec { encoding, count, .. }: InputSpec,
         region: RegionSlice,
     ) -> Result<Arc<StoredUpload>> {
         let slot = UploadSlot::take(owner, &owner.tenant.uploads, &self.slots)?;
@@ -107,27 +108,9 @@ impl Uploads {
         Arc::new(StoredUpload::new(header, payload, slot, self.limits))
     }
 
-    /// Adds a vector that the server computed.
-    ///
-    /// Errors: `Exhausted`; `UploadConflict` if the id is in use.
-    pub fn insert(
-        &self,
-        owner: UploadOwner<'_>,
-        vector: VectorUploadHeader,
-        payload: Arc<UploadBuffer>,
-    ) -> Result<()> {
-        let slot = UploadSlot::take(owner, &owner.tenant.vectors, &self.slots)?;
-        let mut all = self.by_id.lock();
-        let Entry::Vacant(entry) = all.entry((owner.tenant.id, vector.id)) else {
-            return Err(Error::UploadConflict);
-        };
-        entry.insert(self.stored(UploadHeader::Vector(vector), payload, slot));
-        Ok(())
-    }
-
     /// The idle time goes on: asking for an upload does not keep it.
     pub fn look_up(&self, tenant: TenantId, id: UploadId) -> Result<Arc<StoredUpload>> {
-        self.by_id.lock().get(&(tenant, id)).cloned().ok_or(Error::NotFound)
+        self.by_id.lock().get(&(tenant, id)).cloned().ok_or(Error::NOT_FOUND)
     }
 
     /// Resets the idle time, unless bytes are missing.
@@ -139,8 +122,8 @@ impl Uploads {
 
     /// Removes an upload. If it is incomplete, it fails with `Cancelled`. Running jobs keep it.
     pub fn release(&self, tenant: TenantId, id: UploadId) -> Result<()> {
-        let upload = self.by_id.lock().remove(&(tenant, id)).ok_or(Error::NotFound)?;
-        upload.set_outcome(Err(Error::Cancelled));
+        let upload = self.by_id.lock().remove(&(tenant, id)).ok_or(Error::NOT_FOUND)?;
+        upload.set_outcome(Err(Error::CANCELLED));
         Ok(())
     }
 
@@ -169,7 +152,7 @@ impl Uploads {
             is_kept
         });
         for (upload, ttl) in &stale {
-            upload.set_outcome(Err(Error::Idle(*ttl)));
+            upload.set_outcome(Err(EngineError::Idle(*ttl).into()));
         }
         stale.len()
     }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::{header::UploadHeader, slot::UploadSlot};
 use crate::{
     buffer::{Quota, QuotaPermit, UploadBuffer},
-    error::{Error, FieldProblem, Limit, Result},
+    error::{EngineError, Error, FieldProblem, Limit, Result},
     store::StoredObject,
     sync::Mutex,
     telemetry,
@@ -73,7 +73,8 @@ impl StoredUpload {
         slot: UploadSlot,
         UploadLimits { streams_max, bytes_per_second_min }: UploadLimits,
     ) -> Self {
-        let (last_use, received) = (Instant::now(), 0);
+        let last_use = Instant::now();
+        let received = 0;
         let streams =
             UploadStreams { open: 0, ended: 0, uses: 0, is_abandoned: false, last_use, received };
         let upload = Self {
@@ -124,7 +125,8 @@ impl StoredUpload {
     /// have arrived since it began, at the least rate or faster: so nobody keeps the memory of an
     /// upload without sending it.
     fn renew(&self, streams: &mut UploadStreams) {
-        let (now, received) = (Instant::now(), self.payload.received());
+        let now = Instant::now();
+        let received = self.payload.received();
         let elapsed = now.saturating_duration_since(streams.last_use).as_secs_f64();
         let fresh = received.saturating_sub(streams.received);
         let is_fast = fresh > 0 && fresh as f64 >= elapsed * self.bytes_per_second_min as f64;
@@ -156,14 +158,25 @@ impl StoredUpload {
             is_first
         });
         if let Some(failure) = failure.filter(|_| is_first) {
-            self.payload.fail(failure);
+            self.payload.fail(match failure {
+                Error::Engine(failure) => failure,
+                // Its writers get the outcome: see `or_failure`.
+                _ => EngineError::Cancelled,
+            });
         }
+    }
+
+    /// What writers get: the upload's failure, or else the error of the write.
+    fn or_failure(&self, error: EngineError) -> Error {
+        let failure =
+            self.outcome.borrow().as_ref().and_then(|outcome| outcome.as_ref().err().cloned());
+        failure.unwrap_or(error.into())
     }
 
     pub async fn concluded(&self) -> Result<UploadOutcome> {
         let mut outcome = self.outcome.subscribe();
         let concluded = outcome.wait_for(Option::is_some).await;
-        concluded.ok().and_then(|outcome| outcome.clone()).unwrap_or(Err(Error::Cancelled))
+        concluded.ok().and_then(|outcome| outcome.clone()).unwrap_or(Err(Error::CANCELLED))
     }
 
     /// Registers a job that reads the upload, so that a complete vector is not idle.
@@ -192,7 +205,7 @@ impl StoredUpload {
         if end.is_none_or(|end| end > max) {
             return Err(Error::field("chunk", FieldProblem::TooLarge { max }));
         }
-        let fresh = self.payload.write(offset, bytes)?;
+        let fresh = self.payload.write(offset, bytes).map_err(|error| self.or_failure(error))?;
         self.conclude_if_complete();
         Ok(fresh)
     }
@@ -205,7 +218,8 @@ impl StoredUpload {
         if !self.payload.is_in_region() {
             return Err(Error::field("message.written", FieldProblem::OutOfRange));
         }
-        let fresh = self.payload.receive_written(offset, len)?;
+        let fresh =
+            self.payload.receive_written(offset, len).map_err(|error| self.or_failure(error))?;
         self.conclude_if_complete();
         Ok(fresh)
     }

@@ -64,8 +64,8 @@ async fn sweep_drops_idle_uploads_only() {
     used.write(0, &[1]).unwrap();
     let ttl = Duration::from_nanos(1);
     assert_eq!(uploads.drop_idle(ttl, Duration::from_secs(60), Duration::ZERO), 1);
-    assert_eq!(left.concluded().await.err(), Some(Error::Idle(ttl)));
-    assert_eq!(left.write(0, &[1]), Err(Error::Idle(ttl)));
+    assert_eq!(left.concluded().await.err(), Some(EngineError::Idle(ttl).into()));
+    assert_eq!(left.write(0, &[1]), Err(EngineError::Idle(ttl).into()));
     drop((guard, left, used, vector));
     assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::ZERO, Duration::ZERO), 2);
     assert_eq!(uploads.slots.used(), 0);
@@ -105,7 +105,8 @@ fn an_upload_is_kept_only_by_bytes_that_arrive() {
 fn streams_without_bytes_do_not_keep_an_upload_though_one_is_always_open() {
     let limits = UploadLimits { streams_max: 4, bytes_per_second_min: 1000 };
     let uploads = uploads(4).with_limits(limits);
-    let (ttl, begun) = (Duration::from_millis(100), Instant::now());
+    let ttl = Duration::from_millis(100);
+    let begun = Instant::now();
     let upload = open(&uploads, &header(1, 1000, 1)).unwrap();
     upload.write(0, &[1; 100]).unwrap();
     let mut stream = upload.begin_stream().unwrap();
@@ -151,11 +152,11 @@ fn slots_are_counted_and_returned() {
     let uploads = uploads(1);
     let upload = open(&uploads, &header(1, 8, 1)).unwrap();
     let text = crate::telemetry::metrics_of(|| {
-        assert!(matches!(open(&uploads, &header(2, 8, 1)), Err(Error::Exhausted { .. })));
+        assert!(open(&uploads, &header(2, 8, 1)).is_err_and(|error| error.limit().is_some()));
     });
     assert!(text.contains(r#"capstan_rejected_total{limit="UPLOADS"} 1"#), "{text}");
     uploads.release(TenantId(0), UploadId([1; 16])).unwrap();
-    assert_eq!(uploads.release(TenantId(0), UploadId([1; 16])), Err(Error::NotFound));
+    assert_eq!(uploads.release(TenantId(0), UploadId([1; 16])), Err(Error::NOT_FOUND));
     drop(upload);
     assert!(open(&uploads, &header(2, 8, 1)).is_ok());
 }
@@ -164,7 +165,8 @@ fn slots_are_counted_and_returned() {
 fn tenants_have_their_own_ids_and_slots() {
     let uploads = uploads(4);
     let limits = TenantLimits { uploads_max: 1, ..TenantLimits::default() };
-    let (one, two) = (Tenant::new(TenantId(1), TenantName::default(), &limits), tenant(2));
+    let one = Tenant::new(TenantId(1), TenantName::default(), &limits);
+    let two = tenant(2);
     let header = header(1, 8, 1);
     let open =
         |tenant, header| uploads.open(UploadOwner::of_tenant(tenant), header, |_| Ok(Vec::new()));
@@ -172,21 +174,22 @@ fn tenants_have_their_own_ids_and_slots() {
     let other = open(&two, &header).unwrap();
     assert!(!Arc::ptr_eq(&first, &other), "equal ids of two tenants are two uploads");
     let id = UploadId([1; 16]);
-    assert_eq!(uploads.get(TenantId(3), id).err(), Some(Error::NotFound));
+    assert_eq!(uploads.get(TenantId(3), id).err(), Some(Error::NOT_FOUND));
     let second = super::tests::header(2, 8, 1);
     let full = Limit::Tenant(TenantLimit::Uploads);
     let refused = open(&one, &second).err().unwrap();
-    assert!(matches!(refused, Error::Exhausted { limit, .. } if limit == full), "{refused}");
+    assert_eq!(refused.limit(), Some(full), "{refused}");
     assert!(open(&two, &second).is_ok());
     uploads.release(TenantId(2), id).unwrap();
     assert!(uploads.get(TenantId(1), id).is_ok());
-    assert_eq!(uploads.release(TenantId(2), id), Err(Error::NotFound));
+    assert_eq!(uploads.release(TenantId(2), id), Err(Error::NOT_FOUND));
 }
 
 #[test]
 fn a_connection_has_its_own_slots() {
     let uploads = uploads(4);
-    let (tenant, slots) = (tenant(0), Quota::new(Limit::ConnectionUploads, 1));
+    let tenant = tenant(0);
+    let slots = Quota::new(Limit::ConnectionUploads, 1);
     let owner = UploadOwner { connection: Some(&slots), ..UploadOwner::of_tenant(&tenant) };
     let open = |owner, id| uploads.open(owner, &header(id, 8, 1), |_| Ok(Vec::new()));
     let first = open(owner, 1).unwrap();
@@ -194,7 +197,7 @@ fn a_connection_has_its_own_slots() {
     assert!(Arc::ptr_eq(&open(owner, 1).unwrap(), &first));
     let full = open(owner, 2).err().unwrap();
     let limit = Limit::ConnectionUploads;
-    assert!(matches!(full, Error::Exhausted { limit: got, .. } if got == limit), "{full}");
+    assert_eq!(full.limit(), Some(limit), "{full}");
     assert!(open(UploadOwner::of_tenant(&tenant), 2).is_ok(), "another connection");
     uploads.release(TenantId(0), UploadId([1; 16])).unwrap();
     drop(first);
@@ -208,7 +211,7 @@ fn the_open_streams_of_an_upload_are_limited() {
     let (first, _second) = (upload.begin_stream().unwrap(), upload.begin_stream().unwrap());
     let full = upload.begin_stream().err().unwrap();
     let limit = Limit::UploadStreams;
-    assert!(matches!(full, Error::Exhausted { limit: got, .. } if got == limit), "{full}");
+    assert_eq!(full.limit(), Some(limit), "{full}");
     drop(first);
     assert!(upload.begin_stream().is_ok(), "a stream has ended");
 }

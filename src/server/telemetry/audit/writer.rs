@@ -16,7 +16,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::super::{LogThrottle, metrics::count_lost_audit_line};
+use super::super::{LogThrottle, metrics::AUDIT_LOST_TOTAL};
 
 /// Lines that wait for the file: about 1.5 MB.
 const LINES_MAX: usize = 4096;
@@ -72,7 +72,7 @@ impl AuditQueue {
         if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
             self.messages.try_send(AuditMessage::Line(line))
         {
-            count_lost_audit_line();
+            AUDIT_LOST_TOTAL.add(1);
             if let Some(suppressed) = LOST.pass() {
                 tracing::error!(suppressed, "a line of the audit log is lost: its file is slow");
             }
@@ -150,7 +150,7 @@ impl AuditWriter {
     fn write(&mut self, line: &[u8]) {
         static FAILED: LogThrottle = LogThrottle::new();
         if let Err(error) = self.try_write(line) {
-            count_lost_audit_line();
+            AUDIT_LOST_TOTAL.add(1);
             if let Some(suppressed) = FAILED.pass() {
                 tracing::error!(%error, suppressed, "a line of the audit log cannot be written");
             }

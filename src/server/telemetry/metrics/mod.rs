@@ -1,15 +1,15 @@
 //! Collects metrics. Label values come from the server's
 //! code and configuration only: callers cannot create time series.
 
-mod names;
-
 use std::{
     net::{SocketAddr, TcpListener},
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics::{
+    SharedString, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use procfs::{
     ProcResult, WithCurrentSystemInfo, boot_time_secs,
@@ -18,16 +18,162 @@ use procfs::{
 };
 use tokio::runtime::Handle;
 
-use self::names::*;
-pub use self::names::{METRICS, Metric};
 use super::{
     MetricsTls, ReadinessCheck, StatusSource, TelemetryError,
     http::{self, Endpoints},
 };
 use crate::{
     engine::GpuInfo,
-    error::{Error, FieldProblem, Reason},
+    error::{Error, Reason},
 };
+
+/// Declares the metrics, each with its labels and its meaning, and the table of all of them.
+macro_rules! metrics {
+    ($($constant:ident: $kind:ident $name:literal [$($label:ident),*] $help:literal;)+) => {
+        $(
+            pub(crate) const $constant: $kind<{ <[&str]>::len(&[$(stringify!($label)),*]) }> =
+                $kind { name: $name, labels: [$(stringify!($label)),*] };
+        )+
+
+        /// Every metric.
+        const METRICS: &[Metric] = &[
+            $(Metric {
+                name: $name,
+                #[cfg(test)]
+                labels: &$constant.labels,
+                kind: MetricKind::$kind,
+                help: $help,
+            }),+
+        ];
+    };
+}
+
+metrics! {
+    JOBS_TOTAL: Counter "capstan_jobs_total" [op, outcome]
+        "calls that ended, by operation and outcome";
+    REJECTED_TOTAL: Counter "capstan_rejected_total" [limit]
+        "requests refused because a limit was reached, by limit";
+    REFUSED_CREDENTIALS_TOTAL: Counter "capstan_refused_credentials_total" [reason]
+        "calls and connections refused because their caller is not known, by reason";
+    BATCHED_JOBS_TOTAL: Counter "capstan_batched_jobs_total" []
+        "MSMs computed in one batch with others over the same bases";
+    PHASE_SECONDS: Histogram "capstan_phase_seconds" [op, phase]
+        "time in each phase of a job, by operation and phase";
+    MODELLED_TIME_RATIO: Histogram "capstan_modelled_time_ratio" [engine]
+        "modelled time of a program divided by the time that it took, by engine";
+    RECEIVED_BYTES_TOTAL: Counter "capstan_received_bytes_total" [] "payload bytes received";
+    SENT_BYTES_TOTAL: Counter "capstan_sent_bytes_total" [] "payload bytes sent";
+    QUEUED_JOBS: Gauge "capstan_queued_jobs" [] "jobs that wait for a worker";
+    IN_FLIGHT_BYTES: Gauge "capstan_in_flight_bytes" [] "bytes reserved for jobs and uploads";
+    OPEN_CALL_BYTES: Gauge "capstan_open_call_bytes" []
+        "bytes counted for open calls and their metadata, health checks aside";
+    HEALTH_CHECK_BYTES: Gauge "capstan_health_check_bytes" []
+        "bytes counted for health checks, which need no credentials";
+    SPARE_MEMORY_BYTES: Gauge "capstan_spare_memory_bytes" []
+        "bytes of wiped payload memory kept for later payloads, pinned memory aside";
+    REGION_BYTES: Gauge "capstan_region_bytes" [] "bytes of memory shared with local clients";
+    STORE_BYTES: Gauge "capstan_store_bytes" [] "bytes of stored bases and matrices";
+    STORE_OBJECTS: Gauge "capstan_store_objects" [] "stored bases and matrices";
+    OBJECT_CHECKS_TOTAL: Counter "capstan_object_checks_total" [outcome]
+        "stored bases and matrices that were hashed again, by outcome: intact or damaged";
+    CONNECTIONS: Gauge "capstan_connections" [] "open connections";
+    DEVICES: Gauge "capstan_devices" [state] "GPUs, by state: used, restarting, or left out";
+    WORKER_RESTARTS_TOTAL: Counter "capstan_worker_restarts_total" []
+        "worker processes that ended and were replaced";
+    WORKER_TIMEOUTS_TOTAL: Counter "capstan_worker_timeouts_total" []
+        "worker processes that ended because they or their GPUs did not answer in time";
+    QUARANTINES_TOTAL: Counter "capstan_quarantines_total" []
+        "pauses of GPUs that had lost too many worker processes";
+    REPEATED_RUNS_TOTAL: Counter "capstan_repeated_runs_total" []
+        "runs that began again because their worker process was lost";
+    DEVICE_FAULTS_TOTAL: Counter "capstan_device_faults_total" [class] "GPU faults, by class";
+    DEVICE_MEMORY_BYTES: Gauge "capstan_device_memory_bytes" [device, state]
+        "device memory for jobs, by device and state";
+    PINNED_BASES_BYTES: Gauge "capstan_pinned_bases_bytes" [device]
+        "bytes of a GPU's memory that pinned bases are charged";
+    PRELOAD_FAILURES: Gauge "capstan_preload_failures" []
+        "entries of the file of bases to preload that could not be loaded at the start";
+    DEVICE_TEMPERATURE_CELSIUS: Gauge "capstan_device_temperature_celsius" [device]
+        "temperature of a GPU";
+    DEVICE_CLOCK_HERTZ: Gauge "capstan_device_clock_hertz" [device]
+        "clock of a GPU's multiprocessors";
+    DEVICE_POWER_WATTS: Gauge "capstan_device_power_watts" [device] "power draw of a GPU";
+    DEVICE_ECC_UNCORRECTED: Gauge "capstan_device_ecc_uncorrected" [device]
+        "uncorrected memory errors of a GPU";
+    AUDIT_LOST_TOTAL: Counter "capstan_audit_lost_total" []
+        "lines of the audit log that could not be written";
+    CERTIFICATE_EXPIRY: Gauge "capstan_certificate_expiry_timestamp_seconds" [setting]
+        "when the first certificate of a file expires, in Unix time, by setting";
+    TENANT_JOBS: Gauge "capstan_tenant_jobs" [tenant] "accepted jobs of a tenant";
+    TENANT_BYTES: Gauge "capstan_tenant_bytes_in_flight" [tenant] "bytes in flight of a tenant";
+    TENANT_STORE_BYTES: Gauge "capstan_tenant_store_bytes" [tenant]
+        "bytes of stored bases and matrices of a tenant";
+    TENANT_CONNECTIONS: Gauge "capstan_tenant_connections" [tenant] "connections of a tenant";
+    BUILD_INFO: Gauge "capstan_build_info" [version, engine, device]
+        "always 1; the labels describe what is running";
+    // Prometheus' client libraries use these names.
+    PROCESS_RESIDENT_MEMORY_BYTES: Gauge "process_resident_memory_bytes" []
+        "resident memory of the daemon's process";
+    PROCESS_OPEN_FDS: Gauge "process_open_fds" [] "open file descriptors of the daemon's process";
+    PROCESS_MAX_FDS: Gauge "process_max_fds" [] "limit on open file descriptors";
+    PROCESS_CPU_SECONDS_TOTAL: Counter "process_cpu_seconds_total" []
+        "processor time of the daemon's process, in whole seconds";
+    PROCESS_START_TIME_SECONDS: Gauge "process_start_time_seconds" []
+        "when the daemon's process started, in Unix time";
+    PROCESS_THREADS: Gauge "process_threads" [] "threads of the daemon's process";
+}
+
+/// Name and meaning of a metric.
+#[derive(Debug, Clone, Copy)]
+struct Metric {
+    name: &'static str,
+    #[cfg(test)]
+    labels: &'static [&'static str],
+    kind: MetricKind,
+    help: &'static str,
+}
+
+/// Declares the Prometheus types of metrics. `with` gives the series with these values of labels.
+macro_rules! kinds {
+    ($($kind:ident, $recorder:ident;)+) => {
+        #[derive(Debug, Clone, Copy)]
+        enum MetricKind {
+            $($kind,)+
+        }
+
+        $(
+            pub(crate) struct $kind<const N: usize> {
+                name: &'static str,
+                labels: [&'static str; N],
+            }
+
+            impl<const N: usize> $kind<N> {
+                pub fn with(&self, values: [impl Into<SharedString>; N]) -> metrics::$kind {
+                    let labels = self.labels.into_iter().zip(values.map(Into::into));
+                    $recorder!(self.name, &labels.collect::<Vec<(_, SharedString)>>())
+                }
+            }
+        )+
+    };
+}
+
+kinds! {
+    Counter, counter;
+    Gauge, gauge;
+    Histogram, histogram;
+}
+
+impl Counter<0> {
+    pub fn add(&self, count: u64) {
+        counter!(self.name).increment(count);
+    }
+}
+
+impl Gauge<0> {
+    pub fn set(&self, value: u64) {
+        gauge!(self.name).set(value as f64);
+    }
+}
 
 /// From 100 us (a small NTT) to 5 minutes (a large MSM on few cores).
 const PHASE_BUCKETS_S: [f64; 14] =
@@ -75,8 +221,8 @@ pub fn install_metrics(
     let failed = |error| TelemetryError::MetricsListener(address, error);
     let listener = TcpListener::bind(address).map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
-    let phases = Matcher::Full(PHASE_SECONDS.to_owned());
-    let errors = Matcher::Full(MODELLED_TIME_RATIO.to_owned());
+    let phases = Matcher::Full(PHASE_SECONDS.name.to_owned());
+    let errors = Matcher::Full(MODELLED_TIME_RATIO.name.to_owned());
     let metrics = PrometheusBuilder::new()
         .set_buckets_for_metric(phases, &PHASE_BUCKETS_S)
         .and_then(|builder| builder.set_buckets_for_metric(errors, &MODELLED_TIME_RATIO_BUCKETS))
@@ -84,7 +230,7 @@ pub fn install_metrics(
     let endpoints =
         Endpoints { metrics, before_scrape: record_process, readiness, status, served_by, tls };
     http::start(listener, endpoints).map_err(failed)?;
-    for &Metric { name, kind, help } in METRICS {
+    for &Metric { name, kind, help, .. } in METRICS {
         match kind {
             MetricKind::Counter => describe_counter!(name, help),
             MetricKind::Gauge => describe_gauge!(name, help),
@@ -97,42 +243,19 @@ pub fn install_metrics(
 /// Sets the build information. `engine` and `device` are the engine's description.
 pub fn set_build_info(engine: &'static str, device: &str) {
     let version = env!("CARGO_PKG_VERSION");
-    let labels = [("version", version.to_owned()), ("engine", engine.to_owned())];
-    gauge!(BUILD_INFO, &[&labels[..], &[("device", device.to_owned())]].concat()).set(1.0);
+    BUILD_INFO.with([version, engine, device].map(str::to_owned)).set(1.0);
 }
 
 pub(crate) fn count_call(op: &'static str, outcome: CallOutcome) {
-    counter!(JOBS_TOTAL, "op" => op, "outcome" => outcome.text()).increment(1);
-}
-
-/// Counts an MSM that was computed in one batch of `jobs` jobs.
-pub fn count_batched_job(jobs: usize) {
-    if jobs > 1 {
-        counter!(BATCHED_JOBS_TOTAL).increment(1);
-    }
+    JOBS_TOTAL.with([op, outcome.text()]).increment(1);
 }
 
 /// Counts a request that a limit refuses, if `error` is about a limit.
-pub(crate) fn count_refusal(error: &Error) {
-    use FieldProblem::{ProgramBytes, ProgramTime};
-    let is_limit = match error {
-        Error::Exhausted { .. } | Error::PinRefused { .. } => true,
-        Error::Step { problem, .. } => matches!(problem, ProgramBytes { .. } | ProgramTime { .. }),
-        _ => false,
-    };
-    if is_limit {
-        counter!(REJECTED_TOTAL, "limit" => error.reason().text()).increment(1);
+pub(crate) fn count_refusal<E: Clone + Into<Error>>(error: &E) {
+    let error = error.clone().into();
+    if error.limit().is_some() || error.reason() == Reason::ProgramTime {
+        REJECTED_TOTAL.with([error.reason().text()]).increment(1);
     }
-}
-
-/// Counts a call whose credentials are missing, invalid or expired.
-pub(crate) fn count_refused_credentials(reason: Reason) {
-    counter!(REFUSED_CREDENTIALS_TOTAL, "reason" => reason.text()).increment(1);
-}
-
-/// Records the time of a job in `phase`: receive, queue, compute, verify or send.
-pub(crate) fn record_phase(op: &'static str, phase: &'static str, spent: Duration) {
-    histogram!(PHASE_SECONDS, "op" => op, "phase" => phase).record(spent.as_secs_f64());
 }
 
 /// Records how a program's modelled time compares with the time that it took.
@@ -143,117 +266,21 @@ pub(crate) fn record_modelled_time_ratio(
 ) {
     if !measured.is_zero() {
         let ratio = modelled.as_secs_f64() / measured.as_secs_f64();
-        histogram!(MODELLED_TIME_RATIO, "engine" => engine).record(ratio);
+        MODELLED_TIME_RATIO.with([engine]).record(ratio);
     }
-}
-
-pub(crate) fn received(bytes: u64) {
-    counter!(RECEIVED_BYTES_TOTAL).increment(bytes);
-}
-
-pub(crate) fn sent(bytes: u64) {
-    counter!(SENT_BYTES_TOTAL).increment(bytes);
-}
-
-pub(crate) fn set_queued_jobs(jobs: u64) {
-    gauge!(QUEUED_JOBS).set(jobs as f64);
-}
-
-/// Sets the bytes reserved for jobs and uploads, those kept for later payloads, and those shared.
-pub(crate) fn payload_memory(in_flight: u64, spare: u64, shared: u64) {
-    gauge!(IN_FLIGHT_BYTES).set(in_flight as f64);
-    gauge!(REGION_BYTES).set(shared as f64);
-    gauge!(SPARE_MEMORY_BYTES).set(spare as f64);
-}
-
-pub(crate) fn open_calls(bytes: u64, health_check_bytes: u64) {
-    gauge!(OPEN_CALL_BYTES).set(bytes as f64);
-    gauge!(HEALTH_CHECK_BYTES).set(health_check_bytes as f64);
-}
-
-pub(crate) fn stored(bytes: u64, objects: u64) {
-    gauge!(STORE_BYTES).set(bytes as f64);
-    gauge!(STORE_OBJECTS).set(objects as f64);
-}
-
-pub(crate) fn count_object_check(outcome: &'static str) {
-    counter!(OBJECT_CHECKS_TOTAL, "outcome" => outcome).increment(1);
-}
-
-pub(crate) fn connections(open: u64) {
-    gauge!(CONNECTIONS).set(open as f64);
-}
-
-pub(super) fn count_lost_audit_line() {
-    counter!(AUDIT_LOST_TOTAL).increment(1);
 }
 
 /// Sets the numbers of GPUs that are used, whose worker is being replaced, and that were requested
 /// but are left out.
 pub fn devices(used: usize, restarting: usize, left_out: usize) {
-    gauge!(DEVICES, "state" => "used").set(used as f64);
-    gauge!(DEVICES, "state" => "restarting").set(restarting as f64);
-    gauge!(DEVICES, "state" => "left_out").set(left_out as f64);
-}
-
-/// Counts a worker process that has ended.
-pub(crate) fn count_worker_restart() {
-    counter!(WORKER_RESTARTS_TOTAL).increment(1);
-}
-
-/// Counts a worker process that ended because it or its GPU did not answer in time.
-pub(crate) fn count_worker_timeout() {
-    counter!(WORKER_TIMEOUTS_TOTAL).increment(1);
-}
-
-/// Counts a pause of a GPU that has lost too many worker processes.
-pub(crate) fn count_quarantine() {
-    counter!(QUARANTINES_TOTAL).increment(1);
-}
-
-/// Counts a run that begins again.
-pub(crate) fn count_repeated_run() {
-    counter!(REPEATED_RUNS_TOTAL).increment(1);
+    for (state, count) in [("used", used), ("restarting", restarting), ("left_out", left_out)] {
+        DEVICES.with([state]).set(count as f64);
+    }
 }
 
 /// Counts a GPU fault.
 pub fn count_device_fault(class: &'static str) {
-    counter!(DEVICE_FAULTS_TOTAL, "class" => class).increment(1);
-}
-
-/// Sets the bytes of a GPU that pinned bases are charged.
-pub(crate) fn pinned_bases(device: u32, bytes: u64) {
-    gauge!(PINNED_BASES_BYTES, "device" => device.to_string()).set(bytes as f64);
-}
-
-/// Sets the number of bases that could not be loaded at the start.
-pub(crate) fn preload_failures(entries: usize) {
-    gauge!(PRELOAD_FAILURES).set(entries as f64);
-}
-
-/// What a tenant uses.
-pub(crate) struct TenantGauges {
-    pub jobs: u64,
-    pub bytes_in_flight: u64,
-    pub store_bytes: u64,
-    pub connections: u64,
-}
-
-/// Sets the gauges of a tenant, whose name must come from the configuration.
-pub(crate) fn tenant(name: &str, used: &TenantGauges) {
-    for (metric, value) in [
-        (TENANT_JOBS, used.jobs),
-        (TENANT_BYTES, used.bytes_in_flight),
-        (TENANT_STORE_BYTES, used.store_bytes),
-        (TENANT_CONNECTIONS, used.connections),
-    ] {
-        gauge!(metric, "tenant" => name.to_owned()).set(value as f64);
-    }
-}
-
-/// Sets when the first certificate of the file that a setting names expires, in Unix time.
-pub(crate) fn certificate_expiry(setting: &'static str, expiry: Duration) {
-    gauge!(CERTIFICATE_EXPIRY, "setting" => setting).set(expiry.as_secs_f64());
+    DEVICE_FAULTS_TOTAL.with([class]).increment(1);
 }
 
 fn record_process() {
@@ -261,25 +288,25 @@ fn record_process() {
     let Ok(process) = Process::myself() else { return };
     let _unread = record_stat(&process);
     if let Ok(count) = process.fd_count() {
-        gauge!(PROCESS_OPEN_FDS).set(count as f64);
+        PROCESS_OPEN_FDS.set(count as u64);
     }
     if let Ok(limits) = process.limits() {
         let files_max = match limits.max_open_files.soft_limit {
             LimitValue::Value(max) => max as f64,
             LimitValue::Unlimited => f64::INFINITY,
         };
-        gauge!(PROCESS_MAX_FDS).set(files_max);
+        gauge!(PROCESS_MAX_FDS.name).set(files_max);
     }
 }
 
 fn record_stat(process: &Process) -> ProcResult<()> {
     let stat = process.stat()?;
     let ticks = ticks_per_second();
-    gauge!(PROCESS_RESIDENT_MEMORY_BYTES).set(stat.rss_bytes().get() as f64);
-    gauge!(PROCESS_THREADS).set(stat.num_threads as f64);
-    counter!(PROCESS_CPU_SECONDS_TOTAL).absolute((stat.utime + stat.stime) / ticks);
+    PROCESS_RESIDENT_MEMORY_BYTES.set(stat.rss_bytes().get());
+    PROCESS_THREADS.set(stat.num_threads as u64);
+    counter!(PROCESS_CPU_SECONDS_TOTAL.name).absolute((stat.utime + stat.stime) / ticks);
     let started = boot_time_secs()? as f64 + stat.starttime as f64 / ticks as f64;
-    gauge!(PROCESS_START_TIME_SECONDS).set(started);
+    gauge!(PROCESS_START_TIME_SECONDS.name).set(started);
     Ok(())
 }
 
@@ -288,8 +315,7 @@ pub(crate) fn device(gpu: &GpuInfo) {
     let index = gpu.index.to_string();
     let leased_bytes = gpu.arena_bytes.saturating_sub(gpu.arena_free_bytes);
     for (name, bytes) in [("leased", leased_bytes), ("free", gpu.arena_free_bytes)] {
-        let labels = [("device", index.clone()), ("state", name.to_owned())];
-        gauge!(DEVICE_MEMORY_BYTES, &labels).set(bytes as f64);
+        DEVICE_MEMORY_BYTES.with([index.clone(), name.to_owned()]).set(bytes as f64);
     }
     let readings = [
         (DEVICE_TEMPERATURE_CELSIUS, gpu.temperature_c.map(f64::from)),
@@ -297,9 +323,9 @@ pub(crate) fn device(gpu: &GpuInfo) {
         (DEVICE_POWER_WATTS, gpu.power_mw.map(|mw| f64::from(mw) / 1e3)),
         (DEVICE_ECC_UNCORRECTED, gpu.ecc_uncorrected.map(|errors| errors as f64)),
     ];
-    for (name, value) in readings {
+    for (metric, value) in readings {
         if let Some(value) = value {
-            gauge!(name, "device" => index.clone()).set(value);
+            metric.with([index.clone()]).set(value);
         }
     }
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub use target::SpreadTarget;
 
 use crate::{
-    error::Result,
+    error::EngineResult as Result,
     exec::{ProgramPlan, RunCall, RunInProgress},
 };
 

@@ -11,11 +11,11 @@ use super::{
 use crate::{
     curve::points::{Bases, MsmSums},
     engine::EncodedScalars,
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result},
     exec::{AwaitedElements, OnlyStep, OutputWrites, ProgramPlan, RunCall, RunOperands, RunReport},
     ops::{MsmStep, Operation, SINGLE_STEP, single_msm},
     program::{InputSpec, OutputKind, OutputSpec, ValueId},
-    worker::sent_bases::BasesScope,
+    worker::sent_objects::BasesScope,
 };
 
 /// The sums over a range of the points.
@@ -68,7 +68,8 @@ impl CallPart for PartialSums {
     const WRITES: OutputWrites = OutputWrites::RowByRow;
 
     fn bases(&self, whole: &RunCall, all: &[Bases]) -> Result<Vec<Bases>> {
-        let (start, length) = (self.range.points.start as usize, self.range.rows().length as usize);
+        let start = self.range.points.start as usize;
+        let length = self.range.rows().length as usize;
         let range = whole.bases(self.msm, all).and_then(|bases| bases.slice(start, length));
         let missing = || Error::Internal("the step's bases are missing".into());
         Ok(vec![range.ok_or_else(missing)?])
@@ -80,15 +81,17 @@ impl CallPart for PartialSums {
         operands: &RunOperands<'_>,
         act: impl FnOnce(&RunOperands<'_>) -> T,
     ) -> T {
-        let (part, count) = (&self.range, self.range.count() as usize);
+        let part = &self.range;
+        let count = self.range.count();
         let sources = operands.inputs.iter().map(|input| PartSource {
             part,
             whole: input.source,
-            width: input.encoding.width() as u64,
+            width: input.spec.encoding.width() as u64,
         });
         let sources: Vec<_> = sources.collect();
         let inputs = operands.inputs.iter().zip(&sources);
-        let inputs = inputs.map(|(input, source)| EncodedScalars { count, source, ..*input });
+        let of_part = |spec| InputSpec { count, ..spec };
+        let inputs = inputs.map(|(input, source)| EncodedScalars::of(of_part(input.spec), source));
         let inputs: Vec<_> = inputs.collect();
         act(&RunOperands { inputs: &inputs, sinks: &[None], ..Default::default() })
     }
@@ -102,7 +105,8 @@ impl CallPart for PartialSums {
     }
 
     fn add_to(&self, whole: &mut RunReport, report: RunReport) -> Result<()> {
-        let (step, own) = (&mut whole.steps[self.msm.index()], &report.steps[SINGLE_STEP.index()]);
+        let step = &mut whole.steps[self.msm.index()];
+        let own = &report.steps[SINGLE_STEP.index()];
         step.method.clone_from(&whole.executor.device);
         step.duration = step.duration.max(own.duration);
         step.verify_time = step.verify_time.max(own.verify_time);

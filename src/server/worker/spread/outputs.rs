@@ -9,7 +9,7 @@ use super::{
     target::SpreadTarget,
 };
 use crate::{
-    error::Result,
+    error::EngineResult as Result,
     exec::{
         AwaitedElements, OutputWrites, ProgramPlan, RunCall, RunOperands, RunReport, StepReport,
     },
@@ -88,7 +88,9 @@ fn independent_outputs(call: &RunCall) -> Vec<Vec<usize>> {
 
 /// The steps with operands that make `value`.
 fn needed_steps(steps: &[Operation], value: ValueId) -> Vec<ValueId> {
-    let (mut is_seen, mut found, mut left) = (vec![false; steps.len()], Vec::new(), vec![value]);
+    let mut is_seen = vec![false; steps.len()];
+    let mut found = Vec::new();
+    let mut left = vec![value];
     while let Some(id) = left.pop() {
         let inputs = steps[id.index()].inputs();
         if std::mem::replace(&mut is_seen[id.index()], true) || inputs.ids().is_empty() {
@@ -129,7 +131,8 @@ impl CallPart for PartOfOutputs {
     ) -> T {
         let sinks = self.0.iter().map(|number| operands.sinks.get(*number).copied().flatten());
         let early_sums = self.0.iter().map(|number| operands.early_listener(*number));
-        let (sinks, early_sums) = (sinks.collect::<Vec<_>>(), early_sums.collect::<Vec<_>>());
+        let sinks = sinks.collect::<Vec<_>>();
+        let early_sums = early_sums.collect::<Vec<_>>();
         act(&RunOperands { sinks: &sinks, early_sums: &early_sums, ..*operands })
     }
 
@@ -166,7 +169,7 @@ mod tests {
         let spec = |value: &u32| OutputSpec { value: ValueId(*value), kind: OutputKind::Elements };
         let outputs: Vec<_> = outputs.iter().map(spec).collect();
         let encoding = crate::curve::scalars::ScalarEncoding::Montgomery;
-        RunCall::new(program, &[InputSpec { encoding, count: 8 }], &outputs, false).unwrap()
+        RunCall::new(program, &[InputSpec::new(encoding, 8)], &outputs, false).unwrap()
     }
 
     fn input() -> Operation {

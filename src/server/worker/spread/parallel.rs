@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     engine::JobControl,
-    error::{Error, Result},
+    error::{EngineError as Error, EngineResult as Result},
     exec::RunOperands,
 };
 
@@ -39,7 +39,8 @@ pub fn advance<P: ConcurrentPart>(
 ) -> Result<()> {
     let is_ready = |part: &P| !part.is_over() && part.has_next_elements(operands);
     let mut ready: Vec<_> = parts.iter_mut().filter(|part| is_ready(part)).collect();
-    let (begun, control) = (Instant::now(), control.child());
+    let begun = Instant::now();
+    let control = control.child();
     let busy = AtomicUsize::new(ready.len());
     let advance = |part: &mut P| {
         let may_go_on = || match begun.elapsed() {

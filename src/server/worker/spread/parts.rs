@@ -69,7 +69,8 @@ impl PartSource<'_> {
     /// The first of these bytes, in the whole input: those that lie in the row of the first byte.
     fn first_in_whole(&self, range: &Range<u64>) -> Range<u64> {
         let row_bytes = self.part.rows().length * self.width;
-        let (row, offset) = (range.start / row_bytes, range.start % row_bytes);
+        let row = range.start / row_bytes;
+        let offset = range.start % row_bytes;
         let start = (row * self.part.whole.length + self.part.points.start) * self.width + offset;
         start..start + (row_bytes - offset).min(range.end - range.start)
     }

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     buffer::Shifted,
     engine::EncodedScalars,
-    error::Result,
+    error::EngineResult as Result,
     exec::{
         AwaitedElements, ElementSink, OutputWrites, ProgramPlan, RunCall, RunOperands, RunReport,
     },
@@ -110,13 +110,13 @@ impl CallPart for PartOfRows {
     ) -> T {
         let first_byte = |count, width: usize| self.first_of(count) * width as u64;
         let sources = operands.inputs.iter().map(|input| {
-            let start = first_byte(input.count as u64, input.encoding.width());
+            let start = first_byte(input.spec.count, input.spec.encoding.width());
             Shifted { all: input.source, start }
         });
         let sources: Vec<_> = sources.collect();
         let inputs = operands.inputs.iter().zip(&sources).map(|(input, source)| {
-            let count = self.count_of(input.count as u64) as usize;
-            EncodedScalars { count, source, ..*input }
+            let count = self.count_of(input.spec.count);
+            EncodedScalars::of(InputSpec { count, ..input.spec }, source)
         });
         let inputs: Vec<_> = inputs.collect();
         let specs = whole.output_specs().iter();

@@ -9,12 +9,12 @@ use super::{
 use crate::{
     curve::points::Bases,
     engine::{EngineModel as _, ExecutedBy, JobControl, add_stages},
-    error::{Error, Result, StepField},
+    error::{EngineError as Error, EngineResult as Result, FieldPath, InputError, StepField},
     exec::{
         AwaitedElements, OutputWrites, ProgramPlan, RunCall, RunInProgress, RunOperands, RunReport,
     },
     program::ValueId,
-    worker::{pool::WorkerPool, run::WorkerRun, sent_bases::BasesScope},
+    worker::{pool::WorkerPool, run::WorkerRun, sent_objects::BasesScope},
 };
 
 /// What one GPU computes of a call that is divided.
@@ -120,11 +120,14 @@ impl<P: CallPart> SpreadRun<P> {
             let losses = Arc::default();
             let begun = |PlannedPart { part, call: own, plan }| {
                 let run = target.part(Arc::clone(&own), plan, &losses);
-                let (bases, progress) = (Vec::new(), PartProgress::Running);
+                let bases = Vec::new();
+                let progress = PartProgress::Running;
                 RunningPart { part, whole: call.clone(), own, run, bases, progress }
             };
-            let (pool, parts) = (target.pool.clone(), parts.into_iter().map(begun).collect());
-            let (call, gpu_engine) = (call.clone(), target.model.description().kind);
+            let pool = target.pool.clone();
+            let parts = parts.into_iter().map(begun).collect();
+            let call = call.clone();
+            let gpu_engine = target.model.description().kind;
             return Ok(Some(Self { pool, call, plan, parts, gpu_engine }));
         }
         Ok(None)
@@ -198,11 +201,20 @@ impl<P: CallPart> RunningPart<P> {
 
     /// The refusal of an element, in terms of the whole call; another error as it is.
     fn in_whole(&self, error: Error) -> Result<PartRefusal> {
-        let Error::Step { field, index: Some(index), problem } = error else { return Err(error) };
-        let (own, step) = (ValueId(field.step), self.part.step_in_whole(ValueId(field.step)));
+        let Error::Input(InputError::Invalid {
+            path: FieldPath::Step(field),
+            index: Some(index),
+            problem,
+        }) = error
+        else {
+            return Err(error);
+        };
+        let own = ValueId(field.step);
+        let step = self.part.step_in_whole(ValueId(field.step));
         let at = self.position(own, index);
-        let field = StepField { step: step.0, ..field };
-        Ok(PartRefusal { at, error: Error::Step { field, index: Some(at.index), problem } })
+        let path = FieldPath::Step(StepField { step: step.0, ..field });
+        let error = InputError::Invalid { path, index: Some(at.index), problem };
+        Ok(PartRefusal { at, error: error.into() })
     }
 }
 
@@ -215,7 +227,8 @@ impl<P: CallPart> ConcurrentPart for RunningPart<P> {
         let Some(AwaitedElements { input, elements }) = self.run.awaited() else { return true };
         self.part.with_operands(&self.whole, operands, |own| {
             own.inputs.get(input).is_some_and(|input| {
-                let (Range { start, end }, width) = (&elements, input.encoding.width() as u64);
+                let Range { start, end } = &elements;
+                let width = input.spec.encoding.width() as u64;
                 input.source.has_received(start * width..end * width)
             })
         })

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
+use capstan_gpu::device::{DriverSurvey, GpuUnavailable, MajorMinor, SurveyedGpu, archs, survey};
 use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
-    cli::{
-        doctor::{finding::DoctorFinding, server_answer::TEMPERATURE_MAX_C},
-        output::bytes_text,
-    },
     config::{Config, CudaSettings, EngineChoice},
-    device::{DriverSurvey, GpuUnavailable, MajorMinor, SurveyedGpu, archs, survey},
+    doctor::{finding::DoctorFinding, server_answer::TEMPERATURE_MAX_C},
+    output::bytes_text,
 };
 
 const DRIVER: &str = "cuda_driver";

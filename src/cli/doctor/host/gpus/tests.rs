@@ -1,8 +1,9 @@
+use capstan_gpu::device::{DeviceIdentity, DeviceLimits};
+
 use super::*;
 use crate::{
-    cli::doctor::finding::Severity,
     config::{SettingValues, command},
-    device::{DeviceIdentity, DeviceLimits},
+    doctor::finding::Severity,
 };
 
 fn config(flags: &[&str]) -> Config {

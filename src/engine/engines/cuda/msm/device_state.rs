@@ -6,7 +6,7 @@ use super::pass_schedule::PassSchedule;
 use crate::{
     device::{CopySession, DeviceFault, DeviceLease, DeviceSlice, Event, JobStream},
     engines::{
-        ElementNames, StageTime, add_stages,
+        StageTime, add_stages,
         cuda::{
             long_work::LongWait,
             resident_bases::ResidentBases,
@@ -29,8 +29,8 @@ pub struct MsmDeviceState {
     pub previous_pass: Option<Event>,
     pub wait: LongWait,
     pub stage_events: Vec<StageEvents>,
-    /// How errors name the scalars; `first` is that of the MSM's first scalar, modulo 2^64.
-    pub names: ElementNames,
+    /// The number of the MSM's first scalar in its input, for errors.
+    pub first_element: u64,
     // Leases come first, since fields drop in order: a stream zeroes them after its work.
     pub scalars: Arc<ScalarMemory>,
     pub buckets: DeviceLease,

@@ -6,7 +6,6 @@
 //! error.
 
 mod device_state;
-mod long_passes;
 mod pass_schedule;
 mod pass_streams;
 mod progress;
@@ -20,8 +19,7 @@ use zeroize::Zeroizing;
 
 use self::{
     device_state::{MsmDeviceState, ScalarMemory, SumMemory, UndecodedScalars, too_many_scalars},
-    long_passes::{is_long, yielding_pass_ns},
-    pass_schedule::PassSchedule,
+    pass_schedule::{PassSchedule, is_long, yielding_pass_ns},
     pass_streams::{PassStreams, StreamNeeds},
 };
 use super::{
@@ -36,11 +34,10 @@ use crate::{
     buffer::{RangeSet, Wiper},
     curve::points::{Bases, MsmSums},
     device::{DeviceFault, DeviceSlice, Event, Gpu, GpuUnavailable, Stream},
-    engines::{
-        ComputedMsm, ElementNames, EncodedScalars, ExecutedBy, JobControl, MsmRun, record_stages,
-    },
+    engines::{ComputedMsm, EncodedScalars, ExecutedBy, JobControl, MsmRun, record_stages},
     error::{Error, FieldProblem, Result},
     msm::{MsmBudget, MsmKernels, MsmPass, MsmPassMemory, MsmPassPlan, MsmSize, SplitThresholds},
+    program::InputSpec,
 };
 
 /// Time the stages of passes with at least this many scalars: timing costs a small MSM a tenth
@@ -217,7 +214,9 @@ impl GpuMsmRun {
 
     fn start(&self, control: &JobControl) -> Result<MsmDeviceState> {
         let GpuMsmInner { gpu, cache, pass_streams, long_work, .. } = &*self.gpu_msm;
-        let (group, n, vectors) = (self.bases.group().name(), self.bases.len(), self.batch);
+        let group = self.bases.group().name();
+        let n = self.bases.len();
+        let vectors = self.batch;
         let span = debug_span!("msm_start", group, n, vectors, tables = Empty, plan = Empty);
         let span = span.entered();
         // The time to upload bases must not count as the sender's.
@@ -266,7 +265,7 @@ impl GpuMsmRun {
             previous_pass: None,
             wait: LongWait::default(),
             stage_events: Vec::new(),
-            names: ElementNames { field: "", first: 0 },
+            first_element: 0,
             scalars: Arc::new(ScalarMemory(scalars)),
             buckets,
             results,
@@ -290,14 +289,19 @@ impl MsmRun for GpuMsmRun {
         let gpu_msm = self.gpu_msm.clone();
         let control = &control.behind(&gpu_msm.policy.cancellation_gate);
         let state = self.prepare(control)?;
-        let ElementNames { field, first: first_name } = scalars.names;
-        state.names = ElementNames { field, first: first_name.wrapping_sub(first as u64) };
-        let EncodedScalars { encoding, reduce, count, source, .. } = *scalars;
+        // Those of a part of an MSM are later elements of their input.
+        debug_assert!(scalars.first >= first as u64);
+        state.first_element = scalars.first.saturating_sub(first as u64);
+        let EncodedScalars { spec: InputSpec { encoding, reduce, .. }, source, .. } = *scalars;
+        let count = scalars.count();
         let rule = DecodeRule { encoding, reduce, into_montgomery: false };
-        let (memory, stream) = (state.scalars.clone(), Stream::clone(&state.stream));
-        let (to, all) = (memory.slice(first, count)?, first..first + count);
+        let memory = state.scalars.clone();
+        let stream = Stream::clone(&state.stream);
+        let to = memory.slice(first, count)?;
+        let all = first..first + count;
         let session = state.session.clone().ok_or_else(too_many_scalars)?;
-        let (lane, copier) = (CopyLane { session: &session, stream: &stream }, &gpu_msm.copier);
+        let lane = CopyLane { session: &session, stream: &stream };
+        let copier = &gpu_msm.copier;
         if encoding.is_full() {
             let undecoded = UndecodedScalars { first, count, rule };
             if state.passes.measures_sender() {
@@ -309,8 +313,9 @@ impl MsmRun for GpuMsmRun {
             return copier.upload(lane, to, source, 0, control, launch);
         }
         // Narrow scalars are expanded from a temporary lease, at once, to free it early.
-        let narrow = gpu_msm.cache.lease(&stream, scalars.bytes() as u64)?;
-        let from = narrow.all().slice(0, scalars.bytes()).ok_or_else(too_many_scalars)?;
+        let narrow = gpu_msm.cache.lease(&stream, scalars.spec.bytes())?;
+        let from =
+            narrow.all().slice(0, scalars.spec.bytes() as usize).ok_or_else(too_many_scalars)?;
         copier.upload(lane, from, source, 0, control, || Ok(()))?;
         gpu_msm.codec.decode(&stream, rule, from, to, state.results.refused_word(first)?)?;
         self.receive(all, None, control.yields())
@@ -368,8 +373,8 @@ impl MsmRun for GpuMsmRun {
         }
         let (bytes, word) = results.split_last_chunk().ok_or_else(too_many_scalars)?;
         if let Some(index) = first_refused(u64::from_le_bytes(*word)) {
-            let index = index.wrapping_add(state.names.first);
-            return Err(Error::element(state.names.field, index, FieldProblem::NotCanonical));
+            let index = state.first_element + index;
+            return Err(Error::element("elements", index, FieldProblem::NotCanonical));
         }
         let sums = match self.bases {
             Bases::G1(_) => MsmSums::G1(MsmKernels::combine_sums(&state.plan, bytes)),

@@ -1,9 +1,10 @@
 //! Schedules the passes of an MSM. Passes over a single vector can be split anywhere: a slow
-//! sender's scalars are computed as they are received, a fast sender's in two passes.
+//! sender's scalars are computed as they are received, a fast sender's in two passes. The passes of
+//! a job that yields are short: a small MSM of another job must wait for one.
 
 use std::time::{Duration, Instant};
 
-use super::{long_passes::yielding_pass_ns, receive_schedule::ReceiveProgress};
+use super::receive_schedule::ReceiveProgress;
 use crate::{
     buffer::RangeSet,
     curve::Group,
@@ -19,6 +20,21 @@ const fn bucket_ns(group: Group) -> f64 {
         Group::G1 => 0.65,
         Group::G2 => 1.6,
     }
+}
+
+/// A pass of a job that yields takes at most this long by the planner's model. Each pass has an
+/// overhead of two thirds of a millisecond (`benches/experiments/tenants.md`).
+const YIELDING_PASS: Duration = Duration::from_micros(2500);
+
+/// The longest pass of a job that yields, in nanoseconds of the planner's model: less if tests
+/// lower the smallest MSM that is split.
+pub fn yielding_pass_ns(plan: &MsmPassPlan) -> f64 {
+    plan.pass_cost_scale() * YIELDING_PASS.as_nanos() as f64
+}
+
+/// Whether an MSM takes longer than a pass of a job that yields.
+pub fn is_long(plan: &MsmPassPlan) -> bool {
+    plan.job().model_ns(plan.windows(), plan.limits()) > yielding_pass_ns(plan)
 }
 
 /// The passes that are not launched yet.
@@ -68,7 +84,10 @@ impl PassSchedule {
     /// at `begun`.
     pub fn new(plan: &mut MsmPassPlan, begun: Instant) -> Self {
         if plan.enable_streaming() {
-            let (launched, received, pieces, busy_until) = (0, 0, 0, begun);
+            let launched = 0;
+            let received = 0;
+            let pieces = 0;
+            let busy_until = begun;
             return Self::Received(ReceivedPasses {
                 launched,
                 received,
@@ -211,7 +230,8 @@ mod tests {
 
     impl ScheduleCase {
         fn new(n: u32, vectors: u32) -> Self {
-            let (mut plan, begun) = (plan(n, vectors), Instant::now());
+            let mut plan = plan(n, vectors);
+            let begun = Instant::now();
             let passes = PassSchedule::new(&mut plan, begun);
             Self { plan, passes, received: RangeSet::default(), begun }
         }
@@ -288,11 +308,13 @@ mod tests {
         let whole_ns = case.plan.job().model_ns(case.plan.windows(), case.plan.limits());
         let short = yielding_pass_ns(&case.plan) / whole_ns * f64::from(4 * N);
         let mut next = || {
-            let (now, pending) = (case.begun + MS, || PendingPasses::Idle);
+            let now = case.begun + MS;
+            let pending = || PendingPasses::Idle;
             let pass = case.passes.next(&case.plan, &case.received, now, pending, true);
             pass.map(|pass| pass.points)
         };
-        let (mut end, mut passes) = (0, 0);
+        let mut end = 0;
+        let mut passes = 0;
         while let Some(pass) = next() {
             assert!(pass.start == end && pass.len() as f64 <= short, "{pass:?}");
             (end, passes) = (pass.end, passes + 1);

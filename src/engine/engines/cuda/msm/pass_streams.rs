@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::long_passes::is_long;
+use super::pass_schedule::is_long;
 use crate::{
     device::{DeviceContext, DeviceFault, Event, Stream},
     engines::cuda::workspace::PassStreamId,

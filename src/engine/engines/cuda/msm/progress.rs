@@ -4,8 +4,10 @@
 use std::{ops::Range, time::Instant};
 
 use super::{
-    GpuMsmRun, device_state::UndecodedScalars, long_passes::is_long, not_prepared,
-    pass_schedule::PendingPasses,
+    GpuMsmRun,
+    device_state::UndecodedScalars,
+    not_prepared,
+    pass_schedule::{PendingPasses, is_long},
 };
 use crate::{engines::JobControl, error::Result};
 
@@ -39,7 +41,8 @@ impl GpuMsmRun {
             }
             let (last, previous) = (&state.last_pass, &state.previous_pass);
             let pending = || PendingPasses::of(last.as_ref(), previous.as_ref());
-            let (plan, now) = (&state.plan, Instant::now());
+            let plan = &state.plan;
+            let now = Instant::now();
             let next = state.passes.next(plan, &self.received, now, pending, yields);
             let Some(pass) = next else { return Ok(()) };
             gpu_msm.launch(state, &pass, n as u32, piece)?;

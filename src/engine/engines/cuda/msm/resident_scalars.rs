@@ -48,7 +48,8 @@ impl GpuMsm {
         let encoding = ScalarEncoding::Montgomery;
         let rule = DecodeRule { encoding, reduce: false, into_montgomery: false };
         let from = scalars.cast().ok_or_else(too_many_scalars)?;
-        let (to, refused) = (state.scalars.slice(0, count)?, state.results.refused_word(0)?);
+        let to = state.scalars.slice(0, count)?;
+        let refused = state.results.refused_word(0)?;
         // On `stream`, whose later work may overwrite `scalars`.
         gpu_msm.codec.decode(stream, rule, from, to, refused)?;
         let pass_stream = gpu_msm.pass_streams.get(state.pass_stream);

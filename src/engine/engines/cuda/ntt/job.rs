@@ -28,6 +28,7 @@ use crate::{
     },
     error::{Error, FieldProblem, Result},
     ntt::{DeviceFr, EvaluationTables, NttDevice, NttPassPlan, TransformEnd},
+    program::InputSpec,
 };
 
 pub struct NttResources {
@@ -111,7 +112,8 @@ impl<'a> GpuNttJob<'a> {
         let (give_back, free) = mpsc::channel();
         let (pass_on, in_flight) = mpsc::channel();
         let receive = {
-            let (give_back, span) = (give_back.clone(), Span::current());
+            let give_back = give_back.clone();
+            let span = Span::current();
             move || {
                 let _entered = span.enter();
                 in_flight.into_iter().try_for_each(|group| {
@@ -166,14 +168,16 @@ impl<'a> GpuNttJob<'a> {
 
     /// Launches the transform while the rows are being copied.
     fn launch(&self, rows: Range<usize>, slot: GroupBuffers) -> Result<GroupInFlight> {
-        let (input, padded_bytes) = (&self.rows.input, self.row_bytes());
+        let input = &self.rows.input;
+        let padded_bytes = self.row_bytes();
         let data = slot.data(rows.len() << self.plan.transform().lg_n)?;
         let bytes = data.cast::<u8>().ok_or_else(too_small)?;
         let row_bytes = self.rows.row_length as u64 * 32;
         let padded = PaddedRows { source: input.source, row_bytes, padded_bytes };
         let source: &dyn ByteSource = if row_bytes < padded_bytes { &padded } else { input.source };
         let offset = rows.start as u64 * padded_bytes;
-        let (lane, control) = (self.lane(&self.streams.upload), &self.control);
+        let lane = self.lane(&self.streams.upload);
+        let control = &self.control;
         let meanwhile = || self.launch_transform(&rows, &slot);
         let copier = &self.resources.copier;
         let transform = copier.upload(lane, bytes, source, offset, control, meanwhile)?;
@@ -194,7 +198,7 @@ impl<'a> GpuNttJob<'a> {
         compute.wait_event(&upload.record()?)?;
         let begun = compute.record_timed()?;
         let input = &self.rows.input;
-        let (encoding, reduce) = (input.encoding, input.reduce);
+        let InputSpec { encoding, reduce, .. } = input.spec;
         let rule = DecodeRule { encoding, reduce, into_montgomery: true };
         let first = (rows.start as u64) << lg_n;
         let refused = RefusedWord { word: slot.refused_word.all(), first };
@@ -244,7 +248,8 @@ impl<'a> GpuNttJob<'a> {
         };
         let bytes = result.cast::<u8>().ok_or_else(too_small)?;
         let offset = rows.start as u64 * self.row_bytes();
-        let (lane, output) = (self.lane(&self.streams.download), self.rows.output);
+        let lane = self.lane(&self.streams.download);
+        let output = self.rows.output;
         self.resources.copier.download(lane, bytes, output, offset, &self.control)?;
         Ok(slot)
     }

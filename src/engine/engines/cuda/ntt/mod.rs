@@ -86,7 +86,7 @@ impl GpuNtt {
         )
         .entered();
         let row_bytes = size_of::<DeviceFr>() << plan.lg_n;
-        if !rows.input.encoding.is_full() || rows.row_length > 1 << plan.lg_n {
+        if !rows.input.spec.encoding.is_full() || rows.row_length > 1 << plan.lg_n {
             return Err(Error::Internal("the rows do not match the plan".into()));
         }
         let group = group_rows(plan.lg_n, rows.count);
@@ -122,7 +122,7 @@ impl GpuNtt {
 
     /// A plan for `rows` rows, with its tables; `None` if there is no memory for them.
     pub fn plan(&self, plan: &NttPlan, rows: usize) -> Result<Option<NttPassPlan>> {
-        self.if_memory_suffices(|transforms| transforms.plan(plan, rows))
+        self.if_memory_suffices(|transforms| Ok(transforms.plan(plan, rows)?))
     }
 
     /// Frees the tables that no job uses.

@@ -50,7 +50,9 @@ pub fn run_in_turn(jobs: &[SelfTestJob<'_>], free: impl Fn()) -> Result<(), Devi
 
 /// Runs jobs on this many threads. Fails with the first failure, after which no job begins.
 pub fn run_at_once(jobs: &[SelfTestJob<'_>], threads: usize) -> Result<(), DeviceFault> {
-    let (next, failure, span) = (AtomicUsize::new(0), Mutex::new(None), Span::current());
+    let next = AtomicUsize::new(0);
+    let failure = Mutex::new(None);
+    let span = Span::current();
     let work = || {
         let _in_span = span.enter();
         while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -80,7 +82,8 @@ mod tests {
 
     #[test]
     fn jobs_run_at_the_same_time_and_the_first_failure_ends_the_test() {
-        let (both, runs) = (Barrier::new(2), AtomicUsize::new(0));
+        let both = Barrier::new(2);
+        let runs = AtomicUsize::new(0);
         let count = || {
             runs.fetch_add(1, Ordering::Relaxed);
         };

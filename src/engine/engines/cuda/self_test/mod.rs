@@ -97,7 +97,8 @@ fn all_jobs<'t>(
     verdicts: &'t [SelfTestVerdict<'t>; 7],
 ) -> Vec<SelfTestJob<'t>> {
     let ServingGpu { gpu, msm, ntt, points: checker, words, .. } = &engine.gpus[number];
-    let (steps, threads) = (StepTest { engine, gpu: number }, engine.cpu.threads());
+    let steps = StepTest { engine, gpu: number };
+    let threads = engine.cpu.threads();
     let [g1, g2, ntts, of_words, points, integers, bits] = verdicts;
     let mut jobs = Vec::new();
     for bases in sizes.points {

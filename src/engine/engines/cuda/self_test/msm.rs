@@ -69,7 +69,8 @@ fn sums<A: CurvePoint>(
     step: &MsmTrial,
     scalars: &[Fr],
 ) -> Result<Option<Vec<A::Group>>> {
-    let (count, control) = (scalars.len() / step.vectors, JobControl::default());
+    let count = scalars.len() / step.vectors;
+    let control = JobControl::default();
     let mut run = gpu_msm.run(bases.clone(), step.vectors, step.thresholds);
     for (vector, scalars) in scalars.chunks_exact(count).enumerate() {
         let piece = count.div_ceil(step.pieces);

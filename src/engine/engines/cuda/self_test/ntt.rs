@@ -163,11 +163,14 @@ fn is_right(
 ) -> Result<bool> {
     input.copy_to(rows);
     let in_place = RowsInPlace::new(rows);
-    let (count, row_length, encoding) = (batch.rows, 1 << transform.lg_n, input.encoding);
+    let count = batch.rows;
+    let row_length = 1 << transform.lg_n;
+    let encoding = input.encoding;
     let input = EncodedScalars::new(encoding, count * row_length, &in_place);
     let rows_in_place =
         NttRows { input, count, row_length, encoding, output: &in_place, check_on_device: true };
-    let (planned, control) = (batch.planned_rows(), JobControl::default());
+    let planned = batch.planned_rows();
+    let control = JobControl::default();
     match gpu_ntt.run(planned, transform, &rows_in_place, &control)? {
         // Without memory for its tables, the check is left out.
         Some(executor) if executor.checked_on_device => Ok(output.equal(rows)),

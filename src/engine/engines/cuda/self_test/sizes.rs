@@ -262,7 +262,8 @@ impl SelfTestSizes {
         for bases in self.points {
             names.extend(msm_kernels(bases, limits, arena_bytes));
         }
-        let (tables_max, ntt_limits) = (table_bytes_max(arena_bytes), NttLimits::of(&limits));
+        let tables_max = table_bytes_max(arena_bytes);
+        let ntt_limits = NttLimits::of(&limits);
         for batch in self.batches {
             for transform in transforms(batch.lg_n) {
                 let planned_rows = batch.planned_rows();
@@ -279,7 +280,8 @@ fn msm_kernels(bases: &SelfTestBases, limits: DeviceLimits, arena_bytes: u64) ->
     let scratch = scratch_bytes(group, n, &limits);
     let memory = BaseMemory { total: arena_bytes, free: arena_bytes, table_scratch: scratch };
     let stages = ResidentPlan::stages(group, n, limits, memory);
-    let (mut names, mut uses) = (BTreeSet::new(), 0);
+    let mut names = BTreeSet::new();
+    let mut uses = 0;
     for MsmTrial { thresholds, vectors, new_bases, .. } in MSM_TRIALS {
         uses = if new_bases { 1 } else { uses + 1 };
         let Some(stage) = stages.iter().rfind(|stage| stage.uses <= uses) else { continue };

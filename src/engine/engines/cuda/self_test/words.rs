@@ -5,7 +5,7 @@ use super::{sizes::WordTransform, verdict::SelfTestVerdict};
 use crate::{
     curve::{NttPlan, reverse_bits},
     device::{DeviceFault, DeviceSlice, Gpu, Stream},
-    engines::cuda::word_arithmetic::WordArithmetic,
+    engines::cuda::serving_gpu::WordArithmetic,
     error::{Error, Result},
     field::{Arithmetic, Element31, Field31, Prime31},
     ntt31::{Product31Rows, ShortRows},
@@ -32,7 +32,8 @@ pub fn test(
     words: &WordArithmetic,
     transform: WordTransform,
 ) -> Result<(), DeviceFault> {
-    let (field, stream) = (Field31::new(Prime31::BabyBear), gpu.job_stream()?);
+    let field = Field31::new(Prime31::BabyBear);
+    let stream = gpu.job_stream()?;
     let base = field.element(0x00ca_95a1);
     let powers = std::iter::successors(Some(field.one()), |last| Some(field.multiply(*last, base)));
     let given = powers.take(1 << transform.lg_n).collect();

@@ -126,7 +126,8 @@ fn owner(tenant: u32, weight: u32) -> JobOwner {
 #[test]
 fn a_long_job_yields_while_another_tenant_has_short_ones() {
     let mut queue = JobQueue::default();
-    let (log, now) = (JobLog::open(), Instant::now());
+    let log = JobLog::open();
+    let now = Instant::now();
     let owner = |id| JobOwner { tenant: TenantId(id), ..JobOwner::default() };
     let mut yields = |number, tenant, pieces| {
         let work = log.job('j', pieces);

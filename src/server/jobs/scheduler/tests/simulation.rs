@@ -215,7 +215,8 @@ impl TenantSimulation {
         }
         self.submitted += 1;
         let number = self.submitted;
-        let (pieces, piece) = (self.random.random_range(1..6), self.micros(50..900));
+        let pieces = self.random.random_range(1..6);
+        let piece = self.micros(50..900);
         let is_flooding = tenant < FLOODING.len();
         let deadline = (self.random.random_ratio(1, 3)).then(|| self.micros(5_000..400_000));
         let owner = JobOwner {
@@ -233,7 +234,8 @@ impl TenantSimulation {
         }
         let modelled = piece * pieces;
         let due = deadline.map(|after| self.clock + after);
-        let (own, server) = (&self.tenants[tenant].1, &self.server);
+        let own = &self.tenants[tenant].1;
+        let server = &self.server;
         let quotas =
             check_share(own, server, 1000, 1, true).and_then(|()| admit(&[own, server], 1000, 1));
         let permits = quotas.and_then(|quotas| {
@@ -271,10 +273,12 @@ impl TenantSimulation {
         if let Some(deadline) = deadline {
             self.schedule(deadline, SimulatedEvent::Cancel(number));
         }
-        let (pieces_left, permits) = (pieces, Some(permits));
+        let pieces_left = pieces;
+        let permits = Some(permits);
         let job = SimulatedJob { state, pieces, pieces_left, piece, _permits: permits };
         let job = Box::new(job);
-        let (state_entered, timing) = (self.clock, JobTiming::default());
+        let state_entered = self.clock;
+        let timing = JobTiming::default();
         let job = ScheduledJob { number, owner, job, control, state_entered, timing };
         self.queue.enqueue(job, self.clock);
     }
@@ -299,7 +303,7 @@ impl TenantSimulation {
         let is_excused = live.saw_loss || self.has_lost_worker();
         self.missed += u64::from(is_late && !is_excused);
         if let Some(mut job) = self.queue.remove_stopped(number) {
-            job.job.fail(Error::Cancelled);
+            job.job.fail(Error::CANCELLED);
             self.end(number);
         }
     }
@@ -351,7 +355,7 @@ impl TenantSimulation {
         self.worker_time[job.owner.tenant.0 as usize] += time;
         self.queue.end_piece(&job.owner, by, time, charged);
         if !is_done && job.control.check().is_err() {
-            job.job.fail(Error::Cancelled);
+            job.job.fail(Error::CANCELLED);
             is_done = true;
         }
         match is_done {

@@ -71,7 +71,7 @@ fn an_object_whose_file_cannot_be_examined_is_not_forgotten() {
     let files = folder.path().join("bases/t1");
     fs::rename(&files, folder.path().join("away")).unwrap();
     symlink(&files, &files).unwrap();
-    assert_eq!(release(&store, &team, id), Err(Error::DiskFailed));
+    assert_eq!(release(&store, &team, id), Err(Error::DISK_FAILED));
     assert!(store.get(team.id, id).is_ok());
     fs::remove_file(&files).unwrap();
     fs::rename(folder.path().join("away"), &files).unwrap();

@@ -20,8 +20,8 @@ fn matrix(rows: u64) -> SparseMatrix {
 
 fn object(rows: u64) -> StoredObject {
     let matrix = matrix(rows);
-    let (hash, form) =
-        (*blake3::hash(matrix.as_bytes()).as_bytes(), PayloadForm::Matrix(matrix.shape()));
+    let hash = *blake3::hash(matrix.as_bytes()).as_bytes();
+    let form = PayloadForm::Matrix(matrix.shape());
     StoredObject {
         id: ObjectId(content_hash(&matrix)),
         data: ObjectData::Matrix(matrix),
@@ -43,7 +43,8 @@ fn file_of(folder: &Path) -> PathBuf {
 fn a_persisted_matrix_is_mapped_from_its_file_and_loaded_again() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(1 << 20, 9, folder.path());
-    let (owner, expected) = (tenant(0), matrix(5));
+    let owner = tenant(0);
+    let expected = matrix(5);
     let stored = put_of(&store, &owner, object(5), true).unwrap();
     let bases = put(&store, 3, true).unwrap();
     let check = |store: &ObjectStore| {
@@ -85,11 +86,11 @@ fn objects_of_another_kind_are_refused() {
     let refused = store.matrix(owner.id, of_bases).err();
     assert_eq!(refused, mismatch("bases of g1", "a matrix"));
     let unknown = store.matrix(owner.id, ObjectId([7; 32])).err();
-    assert_eq!(unknown, Some(Error::NotFound));
-    assert_eq!(store.matrix(tenant(1).id, of_matrix).err(), Some(Error::NotFound));
+    assert_eq!(unknown, Some(Error::NOT_FOUND));
+    assert_eq!(store.matrix(tenant(1).id, of_matrix).err(), Some(Error::NOT_FOUND));
     let id = of_matrix;
     release(&store, &owner, id).unwrap();
-    assert_eq!(store.matrix(owner.id, id).err(), Some(Error::NotFound));
+    assert_eq!(store.matrix(owner.id, id).err(), Some(Error::NOT_FOUND));
 }
 
 #[test]
@@ -105,7 +106,8 @@ fn a_matrix_is_loading_until_its_file_is_checked() {
 #[test]
 fn a_released_matrix_keeps_its_charge_until_the_last_job_drops_it() {
     let folder = tempfile::tempdir().unwrap();
-    let (store, owner) = (open(1 << 20, 2, folder.path()), tenant(0));
+    let store = open(1 << 20, 2, folder.path());
+    let owner = tenant(0);
     for persist in [false, true] {
         let id = put_of(&store, &owner, object(4), persist).unwrap().id;
         let used = store.matrix(owner.id, id).unwrap();
@@ -122,8 +124,8 @@ fn each_tenant_has_its_own_copy_of_a_matrix() {
     let store = Arc::new(ObjectStore::open(1 << 20, 4, None, &Tenants::default()).unwrap());
     let [one, two] = [1, 2].map(tenant);
     let id = put_of(&store, &one, object(4), false).unwrap().id;
-    assert_eq!(store.matrix(two.id, id).err(), Some(Error::NotFound));
-    assert_eq!(release(&store, &two, id), Err(Error::NotFound));
+    assert_eq!(store.matrix(two.id, id).err(), Some(Error::NOT_FOUND));
+    assert_eq!(release(&store, &two, id), Err(Error::NOT_FOUND));
     put_of(&store, &two, object(4), false).unwrap();
     let [first, second] = [&one, &two].map(|tenant| store.matrix(tenant.id, id).unwrap());
     assert_ne!(first.as_bytes().as_ptr(), second.as_bytes().as_ptr());
@@ -156,7 +158,7 @@ fn damaged_files_of_matrices_are_skipped() {
         fs::write(&path, &content).unwrap();
         let store = open_again(folder.path());
         let found = store.matrix(TenantId(0), id).err();
-        assert_eq!(found, Some(Error::NotFound), "damage {index} went unnoticed");
+        assert_eq!(found, Some(Error::NOT_FOUND), "damage {index} went unnoticed");
         assert_eq!(store.budget().used(), 0, "damage {index}");
         put_of(&store, &tenant(0), object(4), true).unwrap();
         drop(store);
@@ -183,5 +185,5 @@ fn a_matrix_that_is_not_valid_is_not_loaded_whatever_its_name() {
     let store = open(1 << 20, 9, folder.path());
     let id = put_of(&store, &tenant(0), bad, true).unwrap().id;
     drop(store);
-    assert_eq!(open_again(folder.path()).get(TenantId(0), id).err(), Some(Error::NotFound));
+    assert_eq!(open_again(folder.path()).get(TenantId(0), id).err(), Some(Error::NOT_FOUND));
 }

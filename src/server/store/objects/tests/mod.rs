@@ -19,7 +19,7 @@ use crate::{
         G1Affine, Group,
         points::{Bases, CurvePoint, PointSlice, WeakOwner, content_hash},
     },
-    error::TenantLimit,
+    error::{EngineError, TenantLimit},
     tenant::{TenantLimits, TenantName},
 };
 
@@ -126,7 +126,10 @@ fn limits_the_number_of_objects_in_memory_and_on_disk() {
     put(&store, 2, true).unwrap();
     let full = put(&store, 3, true);
     let full = full.unwrap_err();
-    assert!(matches!(full, Error::Exhausted { limit: Limit::Objects, retry_after: Some(_) }));
+    assert!(matches!(
+        full,
+        Error::Engine(EngineError::Exhausted { limit: Limit::Objects, retry_after: Some(_) })
+    ));
     assert_eq!(store.budget().used(), 2 * OBJECT_BYTES_MIN, "a refused object is not charged");
     release(&store, &tenant(0), first).unwrap();
     put(&store, 3, true).expect("releasing an object made room");
@@ -135,9 +138,9 @@ fn limits_the_number_of_objects_in_memory_and_on_disk() {
     assert_eq!((store.list(TenantId(0)).len(), store.slots().used()), (1, 1), "one is skipped");
     // A file that does not fit can be released.
     let skipped = store.state.lock().unloaded.keys().next().expect("one is skipped").id;
-    assert_eq!(store.get(TenantId(0), skipped).err(), Some(Error::NotFound));
+    assert_eq!(store.get(TenantId(0), skipped).err(), Some(Error::NOT_FOUND));
     release(&store, &tenant(0), skipped).unwrap();
-    assert_eq!(release(&store, &tenant(0), skipped), Err(Error::NotFound));
+    assert_eq!(release(&store, &tenant(0), skipped), Err(Error::NOT_FOUND));
     drop(store);
     let store = open(1 << 20, 2, folder.path());
     assert_eq!((store.list(TenantId(0)).len(), store.is_loading()), (1, false), "its file is gone");
@@ -159,7 +162,7 @@ fn bases_are_loading_until_their_file_is_checked() {
     assert_eq!((store.get(TenantId(0), id).is_ok(), store.is_loading()), (true, false));
     assert_eq!(store.budget().used(), OBJECT_BYTES_MIN);
     release(&store, &tenant(0), id).unwrap();
-    assert_eq!(store.get(TenantId(0), id).err(), Some(Error::NotFound));
+    assert_eq!(store.get(TenantId(0), id).err(), Some(Error::NOT_FOUND));
 }
 
 /// Several threads put and release the same bases. Whatever the order, the store and the data
@@ -191,7 +194,8 @@ fn files_agree_with_the_store_when_calls_cross() {
 fn a_call_that_changes_files_waits_for_another_one() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(1 << 20, 2, folder.path());
-    let (owner, first) = (tenant(0), put(&store, 3, true).unwrap());
+    let owner = tenant(0);
+    let first = put(&store, 3, true).unwrap();
     wait(async {
         let another_call = store.lock_files(owner.id).await;
         let charge = store.reserve(&owner, 4 * 96).unwrap();
@@ -216,13 +220,15 @@ fn calls_that_wait_for_the_files_of_a_tenant_keep_no_other_tenant_from_its_own()
     let store = open(1 << 20, 9, folder.path());
     let (busy, other) = (tenant(1), tenant(2));
     let put = |tenant, n| put_of(&store, tenant, generators(n), true).unwrap().id;
-    let (held, released) = ([1, 2, 3, 4].map(|n| put(&busy, n)), put(&other, 1));
+    let held = [1, 2, 3, 4].map(|n| put(&busy, n));
+    let released = put(&other, 1);
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     runtime.unwrap().block_on(async {
         // As if a call of this tenant waited for the disk.
         let files = store.lock_files(busy.id).await;
         let waiting = held.map(|id| {
-            let (store, busy) = (store.clone(), busy.clone());
+            let store = store.clone();
+            let busy = busy.clone();
             tokio::spawn(async move { store.release(&busy, id).await })
         });
         yield_now().await;
@@ -246,7 +252,7 @@ fn a_failed_write_leaves_no_file() {
     let kept = folder.path().join("bases");
     // A folder has the file's name: the file can be written but not renamed.
     std::fs::create_dir(kept.join(hex::encode(generators(3).id.0) + ".bases")).unwrap();
-    assert!(matches!(put(&store, 3, true), Err(Error::DiskFailed)));
+    assert!(matches!(put(&store, 3, true), Err(Error::DISK_FAILED)));
     assert_eq!(std::fs::read_dir(kept).unwrap().count(), 1, "only the folder is left");
     assert_eq!(store.budget().used(), 0);
 }
@@ -260,8 +266,8 @@ fn tenants_share_equal_points_and_nothing_else() {
         put_of(&store, tenant, bases, false).unwrap()
     };
     let first = put(&one, "one");
-    assert_eq!(store.get(two.id, first.id).err(), Some(Error::NotFound));
-    assert_eq!(release(&store, &two, first.id), Err(Error::NotFound));
+    assert_eq!(store.get(two.id, first.id).err(), Some(Error::NOT_FOUND));
+    assert_eq!(release(&store, &two, first.id), Err(Error::NOT_FOUND));
     let second = put(&two, "two");
     let (of_first, of_second) = (points_of(&first), points_of(&second));
     assert_eq!(of_first.as_bytes().as_ptr(), of_second.as_bytes().as_ptr(), "shared memory");
@@ -295,14 +301,14 @@ fn a_tenant_has_its_own_limit_and_its_own_files() {
     let id = put(&limited).unwrap();
     let full = put(&limited).unwrap_err();
     let expected = Limit::Tenant(TenantLimit::StoreBytes);
-    assert!(matches!(full, Error::Exhausted { limit, .. } if limit == expected), "{full}");
+    assert_eq!(full.limit(), Some(expected), "{full}");
     put(&other).unwrap();
     release(&store, &limited, id).unwrap();
     drop(store);
     let store = open();
     assert!(store.get(other.id, id).is_ok(), "the file of another tenant is kept");
     let released = tenants.find(Some("a"), "").unwrap();
-    assert_eq!(store.get(released.id, id).err(), Some(Error::NotFound));
+    assert_eq!(store.get(released.id, id).err(), Some(Error::NOT_FOUND));
 }
 
 #[test]
@@ -313,7 +319,7 @@ fn damaged_bases_are_unknown_until_they_are_put_again_and_leave_no_file() {
     for persist_again in [false, true] {
         let id = put(&store, 3, true).unwrap();
         points_of(&store.get(TenantId(0), id).unwrap()).mark_damaged();
-        assert_eq!(store.get(TenantId(0), id).err(), Some(Error::NotFound));
+        assert_eq!(store.get(TenantId(0), id).err(), Some(Error::NOT_FOUND));
         assert!(store.list(TenantId(0)).is_empty());
         put(&store, 3, persist_again).unwrap();
         assert_eq!(store.get(TenantId(0), id).unwrap().persisted, persist_again);
@@ -352,7 +358,9 @@ fn a_tenant_leaves_bytes_and_objects_to_others_if_there_are_any() {
     let _other = store.reserve_share(&two, 100 * min, true).expect("has a sixteenth");
     assert!(store.reserve_share(&one, min, true).is_err());
     // Small objects take slots.
-    let (store, one, two) = (open(32), tenant(3), tenant(4));
+    let store = open(32);
+    let one = tenant(3);
+    let two = tenant(4);
     let taken: Vec<_> = (0..32).flat_map(|_| store.reserve_share(&two, 1, true)).collect();
     assert_eq!(taken.len(), 30);
     assert!(store.reserve_share(&one, 1, true).is_ok());

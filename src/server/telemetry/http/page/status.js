@@ -143,18 +143,11 @@ const BASES_COLUMNS = [
   ["pinned", (it) => (it.pinned ? "yes" : "no")],
 ];
 
-const TENANT_COLUMNS = [
-  ["tenant", (it) => it.name],
-  ["weight", (it) => String(it.weight)],
-  ["jobs", (it) => String(it.jobs)],
-  ["in flight", (it) => bytes(it.bytes_in_flight)],
-  ["unread", (it) => bytes(it.unread_bytes)],
-  ["uploads", (it) => String(it.uploads)],
-  ["vectors", (it) => String(it.kept_vectors)],
-  ["stored", (it) => bytes(it.stored_bytes)],
-  ["shared", (it) => bytes(it.region_bytes)],
-  ["connections", (it) => String(it.connections)],
-];
+// The name of a tenant, and what it uses, in the order of the report.
+const tenantColumns = ([tenant]) => Object.keys(tenant).map((key) => [
+  key === "name" ? "tenant" : key.replaceAll("_", " "),
+  (it) => (key.includes("bytes") ? bytes(it[key]) : String(it[key])),
+]);
 
 const STEP_COLUMNS = [
   ["step", (it) => it.operation],
@@ -199,7 +192,9 @@ function show(report) {
   at("bases").replaceChildren(table(BASES_COLUMNS, held, (it) => it.id));
   at("limits").replaceChildren(...report.limits.map(limit));
   at("tenants-section").hidden = !report.tenants;
-  if (report.tenants) at("tenants").replaceChildren(table(TENANT_COLUMNS, report.tenants));
+  if (report.tenants) {
+    at("tenants").replaceChildren(table(tenantColumns(report.tenants), report.tenants));
+  }
   const longest = Math.max(1, ...report.jobs.map(total));
   const jobs = report.jobs.map((job) => jobRow(job, longest));
   at("jobs").replaceChildren(...some(jobs, "no job has ended yet"));

@@ -52,7 +52,8 @@ struct SimulatedMsm {
 impl SenderCase {
     fn new(measured: MeasuredMsm, rate: f64) -> Self {
         let MeasuredMsm { lg_n, whole_ms, overhead_ms } = measured;
-        let (whole, price) = (whole_ms * MS, overhead_ms * MS);
+        let whole = whole_ms * MS;
+        let price = overhead_ms * MS;
         Self { n: 1 << lg_n, whole, price, model: whole, rate, stall_after: 1.0, stall: 0.0 }
     }
 
@@ -69,9 +70,12 @@ impl SenderCase {
     /// Launches a pass whenever `due` says so.
     fn run(&self, mut due: impl FnMut(&ReceiveProgress, &[f64], f64) -> bool) -> SimulatedMsm {
         let Self { n, whole, price, .. } = *self;
-        let (mut launched, mut received, mut pieces) = (0, 0, 0);
+        let mut launched = 0;
+        let mut received = 0;
+        let mut pieces = 0;
         let (mut now, mut model) = (0.0_f64, 0.0_f64);
-        let (mut passes, mut ends) = (Vec::new(), vec![0.0]);
+        let mut passes = Vec::new();
+        let mut ends = vec![0.0];
         while launched < n {
             (received, pieces) = ((received + PIECE).min(n), pieces + 1);
             now = now.max(self.received_at(received)) + f64::from(PIECE) * 32.0 / LINK + PIECE_NS;
