@@ -75,11 +75,11 @@ pub fn refusal(
 
 /// The status of a call with a wrong input.
 pub fn input_status(error: InputError) -> Status {
-    let (reason, message) = (error.reason(), error.to_string());
+    let reason = error.reason();
+    let message = error.to_string();
     let violation = match error {
         InputError::Invalid { path, index, problem } => {
-            let (path, problem) = (path.to_string(), problem.to_string());
-            Some(FieldViolation { path, index, problem })
+            Some(FieldViolation { path: path.to_string(), index, problem: problem.to_string() })
         }
         InputError::NotFound => None,
     };

@@ -70,7 +70,8 @@ fn print_matrices(ui: Ui, all: &[MatrixInfo]) -> Result<()> {
     let mut rows = table(["id of matrix", "rows", "columns", "terms", "size", "stored", "label"]);
     for info in all {
         let [lines, columns, terms] = numbers(info).map(|number| number.to_string());
-        let (id, size) = (info.id.to_string(), bytes_text(info.bytes));
+        let id = info.id.to_string();
+        let size = bytes_text(info.bytes);
         let stored = storage(info.persisted);
         rows.add_row([&id, &lines, &columns, &terms, &size, stored, &info.label]);
     }

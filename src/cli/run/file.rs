@@ -247,13 +247,13 @@ impl<'de> Deserialize<'de> for NamedStep {
             let problem = "needs one more key, the kind of step";
             return Err(D::Error::custom(format!("step '{name}' {problem}: it has [{keys}]")));
         };
-        let (kind, members) = (kind.clone(), fields.remove(kind).unwrap_or_default());
+        let members = fields.remove(kind).unwrap_or_default();
         let field = members.get("field").and_then(Value::as_str).and_then(FieldId::of_name);
         let over = field.map(|field| format!(" over {field}")).unwrap_or_default();
         let read = || {
             let mut members = Map::deserialize(members)?;
             members.retain(|_, value| !value.is_null());
-            let inputs = value_names(&kind, &mut members).map(|name| String::deserialize(&*name));
+            let inputs = value_names(kind, &mut members).map(|name| String::deserialize(&*name));
             let inputs = inputs.collect::<serde_json::Result<_>>()?;
             let mut step = Self {
                 name: name.clone(),

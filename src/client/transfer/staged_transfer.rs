@@ -89,7 +89,8 @@ impl StagedVectors {
     /// Copies output number `index`, if it is in the memory, with several threads.
     pub fn copy_output(&self, index: usize, out: &mut [u8], copies: &CopyPool) {
         let Some(start) = self.outputs[index] else { return };
-        let (len, piece) = (out.len(), piece_bytes(out.len()));
+        let len = out.len();
+        let piece = piece_bytes(len);
         let pieces = out.chunks_mut(piece).enumerate().collect();
         copies.map(len, pieces, |(number, part)| {
             self.memory.read(start as usize + number * piece, part);

@@ -224,8 +224,11 @@ impl<C: VectorCall> CallTransfer<'_, C> {
             }
             let mut sources = prepared.sources.clone();
             for (InputUpload { input, header, .. }, streams) in uploads.iter().zip(&*lane.streams) {
-                let (upload_id, streams) = (streams.id.to_bytes(), streams.count);
-                let header = v1::VectorUpload { upload_id, streams, ..header.clone() };
+                let header = v1::VectorUpload {
+                    upload_id: streams.id.to_bytes(),
+                    streams: streams.count,
+                    ..header.clone()
+                };
                 sources[*input] = Source::Upload(header);
             }
             let compute = client.compute_on(0, &lane.route);
@@ -286,7 +289,8 @@ impl<C: VectorCall> CallTransfer<'_, C> {
         // What each input has sent.
         let sent = self.progress.map(|_| Arc::new(Mutex::new(vec![0; inputs.len()])));
         let report = |input: usize| -> Option<Progress> {
-            let (progress, sent) = (self.progress?.clone(), sent.clone()?);
+            let progress = self.progress?.clone();
+            let sent = sent.clone()?;
             Some(Arc::new(move |done, _| {
                 let mut sent = sent.lock();
                 sent[input] = done;
@@ -294,7 +298,9 @@ impl<C: VectorCall> CallTransfer<'_, C> {
             }))
         };
         let mut sources = Vec::with_capacity(inputs.len());
-        let (mut uploads, mut staged, mut written) = (Vec::new(), Vec::new(), Vec::new());
+        let mut uploads = Vec::new();
+        let mut staged = Vec::new();
+        let mut written = Vec::new();
         for (input, VectorInput { spec, source }) in inputs.iter().enumerate() {
             let bytes = match source {
                 ElementSource::Local(bytes) => bytes,
@@ -303,7 +309,8 @@ impl<C: VectorCall> CallTransfer<'_, C> {
                     continue;
                 }
             };
-            let (encoding, count) = (convert::scalar_encoding(spec.encoding)?, spec.count);
+            let encoding = convert::scalar_encoding(spec.encoding)?;
+            let count = spec.count;
             let upload_to = |place: v1::RegionPlace| {
                 let v1::RegionPlace { region_id, offset } = place;
                 Source::RegionUpload(v1::RegionUpload { region_id, offset, encoding, count })

@@ -23,7 +23,8 @@ const RESTART_RETRY: Duration = Duration::from_secs(15);
 /// The status that answers a call with this error. All failed calls are answered through it.
 pub fn status_of(error: impl Into<Error>) -> Status {
     let error = error.into();
-    let (reason, message) = (error.reason(), error.to_string());
+    let reason = error.reason();
+    let message = error.to_string();
     match error {
         Error::Engine(EngineError::Input(error)) => input_status(error),
         // Internal details are for the log, not for the caller.
@@ -31,8 +32,12 @@ pub fn status_of(error: impl Into<Error>) -> Status {
             refusal(reason, "internal error: see the server's log", None, None)
         }
         Error::ProgramTooLarge { step, excess } => {
-            let (path, problem) = (FieldPath::Step(step).to_string(), excess.to_string());
-            refusal(reason, message, Some(FieldViolation { path, index: None, problem }), None)
+            let violation = FieldViolation {
+                path: FieldPath::Step(step).to_string(),
+                index: None,
+                problem: excess.to_string(),
+            };
+            refusal(reason, message, Some(violation), None)
         }
         other => refusal(reason, message, None, retry_after(&other)),
     }
